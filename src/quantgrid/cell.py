@@ -1,0 +1,156 @@
+"""A cell from the inside: how a Python script reads the contract and hands back what it made.
+
+A convenience over `contract`, not a requirement: a script in any language may read the variables.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quantgrid import atomic, contract
+from quantgrid.errors import ConfigRefusal
+from quantgrid.fingerprint import digest_file
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What the runner asked of this process.
+
+    `spec` is resolved: no field is missing.  `parents` maps a role and a file name to the path of
+    a verified file.  `corpus` and `sentinel` are None for stages that read no corpus.
+    """
+
+    id: str
+    stage: str
+    fingerprint: str
+    spec: Mapping[str, Any]
+    parents: Mapping[str, Mapping[str, Path]]
+    corpus: Path | None
+    sentinel: Path | None
+    out: Path
+    result: Path
+    state: Path
+    progress: Path
+    metrics: Path
+    device: str
+    threads: int
+    attempt: str
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Cell":
+        """Read the contract.
+
+        Raises:
+            ConfigRefusal: when a variable of the contract is missing.
+        """
+        missing = [v.name for v in contract.TABLE if v.name not in environment]
+        if missing:
+            raise ConfigRefusal(
+                f"this script runs under the cell contract and misses {', '.join(missing)}",
+                do="Start it with `quantgrid run`, or set the variables of docs/formats/contract.md.",
+            )
+        get = environment.__getitem__
+        parents = json.loads(Path(get(contract.PARENTS)).read_bytes())
+        return cls(
+            id=get(contract.CELL),
+            stage=get(contract.STAGE),
+            fingerprint=get(contract.FINGERPRINT),
+            spec=json.loads(Path(get(contract.SPEC)).read_bytes()),
+            parents={
+                role: {name: Path(path) for name, path in files.items()}
+                for role, files in parents.items()
+            },
+            corpus=Path(get(contract.CORPUS)) if get(contract.CORPUS) else None,
+            sentinel=Path(get(contract.SENTINEL)) if get(contract.SENTINEL) else None,
+            out=Path(get(contract.OUT)),
+            result=Path(get(contract.RESULT)),
+            state=Path(get(contract.STATE)),
+            progress=Path(get(contract.PROGRESS)),
+            metrics=Path(get(contract.METRICS)),
+            device=get(contract.DEVICE),
+            threads=int(get(contract.THREADS)),
+            attempt=get(contract.ATTEMPT),
+        )
+
+    def finish(
+        self,
+        results: Mapping[str, Any],
+        *,
+        receipt: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Name every file of `out` and hand back the results; the last act of a script.
+
+        Args:
+            results: JSON values that belong into the record.
+            receipt: What the corpus view saw and verified (`corpus.View.receipt`).
+            environment: Device, driver and package versions that the science ran on.
+        """
+        files = {
+            path.name: {"sha256": digest_file(path), "size_bytes": path.stat().st_size}
+            for path in sorted(self.out.iterdir())
+            if not atomic.is_debris(path.name)
+        }
+        atomic.publish_json(
+            self.result,
+            {
+                "fingerprint": self.fingerprint,
+                "files": files,
+                "results": dict(results),
+                "receipt": receipt,
+                "environment": dict(environment or {}),
+                "cpu_s": round(time.process_time(), 3),
+            },
+        )
+
+
+class Progress:
+    """Tells a person how far this process is, at most every `every_s` seconds.
+
+    Progress is for eyes: an unwritable progress file never stops the work.
+    """
+
+    def __init__(self, cell: Cell, *, num_steps: int, every_s: float = 0.5) -> None:
+        self._cell, self._num_steps, self._every_s = cell, num_steps, every_s
+        self._start = self._last = time.monotonic()
+        self._first_step: int | None = None
+
+    def step(self, step: int, *, tokens: int = 0, loss: float | None = None) -> None:
+        """Report step `step` of `num_steps`; `tokens` were consumed by this process so far."""
+        if self._first_step is None:
+            self._first_step = step
+        now = time.monotonic()
+        if now - self._last < self._every_s and step < self._num_steps:
+            return
+        self._last = now
+        elapsed_s = max(now - self._start, 1e-9)
+        done = step - self._first_step
+        left_s = elapsed_s * (self._num_steps - step) / done if done > 0 else None
+        self._write(
+            {
+                "cell": self._cell.id,
+                "stage": self._cell.stage,
+                "step": step,
+                "steps": self._num_steps,
+                "loss": loss,
+                "tokens_per_s": round(tokens / elapsed_s) if tokens else None,
+                "left_s": None if left_s is None else round(left_s, 1),
+            }
+        )
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        with suppress(OSError):
+            temporary = self._cell.progress.with_name(f"{self._cell.progress.name}.{os.getpid()}")
+            temporary.write_text(json.dumps(facts))
+            temporary.replace(self._cell.progress)
+
+
+def say(line: str) -> None:
+    """One line into the log of the cell."""
+    print(line, file=sys.stderr, flush=True)

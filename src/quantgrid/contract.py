@@ -1,0 +1,84 @@
+"""The cell contract: what the runner tells a script, in any language, and what it expects back.
+
+The runner starts a script in a private working directory with the variables of `TABLE`.  The
+script writes whole files into `QG_OUT`, then names them in `QG_RESULT`; its exit code is one of
+`errors`.  `docs/formats/contract.md` is generated from this table.
+"""
+
+from dataclasses import dataclass
+
+from quantgrid import CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One environment variable of the contract."""
+
+    name: str
+    meaning: str
+    example: str
+
+
+CONTRACT = "QG_CONTRACT"
+CELL = "QG_CELL"
+STAGE = "QG_STAGE"
+FINGERPRINT = "QG_FINGERPRINT"
+SPEC = "QG_SPEC"
+PARENTS = "QG_PARENTS"
+CORPUS = "QG_CORPUS"
+SENTINEL = "QG_SENTINEL"
+WORK = "QG_WORK"
+OUT = "QG_OUT"
+RESULT = "QG_RESULT"
+STATE = "QG_STATE"
+PROGRESS = "QG_PROGRESS"
+METRICS = "QG_METRICS"
+DEVICE = "QG_DEVICE"
+THREADS = "QG_THREADS"
+SEED = "QG_SEED"
+DEADLINE = "QG_DEADLINE_S"
+GRACE = "QG_GRACE_S"
+ATTEMPT = "QG_ATTEMPT"
+
+TABLE = (
+    Variable(CONTRACT, "version of this table", str(CONTRACT_VERSION)),
+    Variable(CELL, "id of the cell or milestone", "n0-t800k-s0/none"),
+    Variable(STAGE, "what is asked: trunk, cooldown, quantise, qat, evaluate", "cooldown"),
+    Variable(
+        FINGERPRINT, "sha256 of what is asked; goes into every file that must match", "64 hex"
+    ),
+    Variable(SPEC, "path of a JSON file: the resolved spec of the stage", "/w/a1/spec.json"),
+    Variable(
+        PARENTS, "path of a JSON file: role -> verified file -> absolute path", "/w/a1/parents.json"
+    ),
+    Variable(
+        CORPUS, "folder of the corpus in this process's view; empty if none", "/volume/corpora/x"
+    ),
+    Variable(
+        SENTINEL,
+        "path of the sentinel that vouches for the corpus; empty if none",
+        "/r/sealed.json",
+    ),
+    Variable(WORK, "private working directory of this attempt", "/w/a1"),
+    Variable(OUT, "folder for the files that are to be deposited", "/w/a1/out"),
+    Variable(
+        RESULT,
+        "where to write the JSON that names files and results, last of all",
+        "/w/a1/result.json",
+    ),
+    Variable(STATE, "folder that outlives the attempt: checkpoints", "/volume/state/n0-s0"),
+    Variable(
+        PROGRESS,
+        "JSON file that the script may replace at any time: step, steps, loss",
+        "/w/p/1.json",
+    ),
+    Variable(METRICS, "JSON lines that the script may append to", "/w/a1/metrics.jsonl"),
+    Variable(DEVICE, "device to use", "cpu"),
+    Variable(THREADS, "threads to use", "1"),
+    Variable(SEED, "seed of the cell", "0"),
+    Variable(
+        DEADLINE, "seconds from start until the platform ends the attempt; empty if none", "86400"
+    ),
+    Variable(GRACE, "seconds between SIGTERM and SIGKILL", "30"),
+    Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),
+)

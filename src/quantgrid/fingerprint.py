@@ -1,0 +1,156 @@
+"""What makes two things the same: canonical JSON, sha256, and science digests."""
+
+import ast
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+
+def canonical(value: object) -> str:
+    """Canonical JSON: sorted keys, no blanks, no NaN, ASCII.  Equal values give equal bytes.
+
+    Raises:
+        ValueError: for NaN and infinities, which have no JSON form.
+        TypeError: for a value without a JSON form.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: object) -> str:
+    """Full sha256 (64 hex digits) of the canonical JSON of a value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def digest_bytes(data: bytes) -> str:
+    """Full sha256 (64 hex digits) of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    """Full sha256 (64 hex digits) of a file's bytes, read in a stream."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def science_digest(entry: Path, *, source_root: Path, package: str = "quantlm") -> str:
+    """Digest of a module and of everything of `package` that it imports, directly or not.
+
+    Blind to comments, docstrings, layout, the order of imports and the version of Python.
+    Imports are followed through static `import` and `from` statements anywhere in a file.
+
+    Args:
+        entry: The script or module to start from.
+        source_root: The folder that holds `package`.
+        package: Name of the science package; imports of anything else are not followed.
+
+    Raises:
+        SyntaxError: when a file of the closure is not Python.
+        OSError: when `entry` cannot be read.
+    """
+    return digest(
+        {
+            _name(path, source_root): _module_digest(path)
+            for path in _closure(entry, source_root, package)
+        }
+    )
+
+
+def _name(path: Path, source_root: Path) -> str:
+    inside = path.is_relative_to(source_root)
+    return path.relative_to(source_root).as_posix() if inside else path.name
+
+
+def _closure(entry: Path, source_root: Path, package: str) -> set[Path]:
+    found: set[Path] = set()
+    waiting = [entry]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting.extend(_imports(path, source_root, package))
+    return found
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+@cache
+def _imports(path: Path, source_root: Path, package: str) -> tuple[Path, ...]:
+    names = _imported_names(_tree(path), package)
+    return tuple(sorted({file for name in names for file in _files_of(name, source_root)}))
+
+
+def _imported_names(tree: ast.Module, package: str) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == package)
+
+
+def _files_of(name: str, source_root: Path) -> Iterator[Path]:
+    """The files that an import of `name` runs: each package's `__init__`, then the module."""
+    parts = name.split(".")
+    for end in range(1, len(parts) + 1):
+        base = source_root.joinpath(*parts[:end])
+        for candidate in (base / "__init__.py", base.with_suffix(".py")):
+            if candidate.is_file():
+                yield candidate
+
+
+@cache
+def _module_digest(path: Path) -> str:
+    body = _without_docstring(_tree(path).body)
+    imports = sorted(digest(_plain(node)) for node in body if _is_import(node))
+    return digest([imports, [_plain(node) for node in body if not _is_import(node)]])
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    first = body[0] if body else None
+    is_docstring = (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+    return body[1:] if is_docstring else body
+
+
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _plain(node: object) -> object:
+    """A node as JSON: type name and non-empty fields, so that all versions of Python agree."""
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    if not isinstance(node, ast.AST):
+        return _plain_constant(node)
+    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
+    if isinstance(node, ast.Constant):
+        return ["Constant", _plain_constant(node.value)]
+    if isinstance(node, _DOCUMENTED):
+        fields["body"] = _without_docstring(node.body)
+    return [type(node).__name__, {name: _plain(value) for name, value in fields.items()}]
+
+
+_CONSTANTS: dict[type, Callable[[object], object]] = {
+    str: lambda value: value,
+    bool: lambda value: value,
+    int: str,
+    float: repr,
+}
+
+
+def _plain_constant(value: object) -> object:
+    convert = _CONSTANTS.get(type(value), repr)
+    return [type(value).__name__, convert(value)]

@@ -1,0 +1,123 @@
+"""Every path and wildcard of the project; nothing else spells one.
+
+Three roots: the working copy (rule files, relative to Snakemake's working directory), the archive
+(keys of the store) and the volume (corpora).  `docs/formats/layout.md` shows them as trees.
+"""
+
+from pathlib import Path
+
+# -- wildcards: ids, never settings ---------------------------------------------------------------
+
+WILDCARDS = {
+    "grid": "[A-Za-z0-9_-]+",
+    "corpus": "[A-Za-z0-9_-]+",
+    "trunk": "[^/]+",
+    "milestone": r"\d+",
+    "base": "[^/]+",
+    "variant": "[^/.]+",
+    "fp": "[0-9a-f]{64}",
+    "plot": "[a-z-]+",
+}
+
+# -- working copy: what rules read and write ------------------------------------------------------
+
+PREPARED = "receipts/corpus/{corpus}/prepared.{fp}.json"
+SENTINEL = "receipts/corpus/{corpus}/sealed.{fp}.json"
+TRUNK_RECEIPT = "receipts/trunk/{trunk}/{milestone}.{fp}.json"
+CELL_RECEIPT = "receipts/cell/{base}/{variant}.{fp}.json"
+EVALUATION_RECEIPT = "receipts/evaluation/{base}/{variant}.{fp}.json"
+RESULT = "results/{base}/{variant}/result.json"
+TABLE = "results/{grid}.csv"
+LAWS = "results/{grid}-laws.csv"
+PLOT = "results/{grid}-{plot}.svg"
+PAGE = "results/{grid}.html"
+WANTED = "plan/{grid}.json"
+RESTORE = "plan/restore/{base}/{variant}.{fp}.json"
+LEDGER = "ledger.csv"
+
+RECEIPTS = "receipts"
+RESULTS = "results"
+WORK = "work"
+PROGRESS = "work/progress"
+CONTROLLER_LOCK = "work/controller.lock"
+
+
+def log_of(output: str) -> str:
+    """The log of the rule that writes `output`."""
+    folder, _, name = output.rpartition("/")
+    return f"logs/{folder}/{name.rpartition('.')[0]}.log"
+
+
+# -- configuration --------------------------------------------------------------------------------
+
+CONFIG = "config/config.yaml"
+SCHEMAS = "config/schemas"
+SECTIONS = {
+    "grid": "config/grids",
+    "corpus": "config/corpora",
+    "model": "config/models",
+    "platform": "config/platforms",
+}
+
+
+def section_file(root: Path, section: str, name: str) -> Path:
+    """The file that describes one grid, corpus, model or platform."""
+    return root / SECTIONS[section] / f"{name}.yaml"
+
+
+def schema_file(root: Path, section: str) -> Path:
+    """The JSON schema of one section of the configuration."""
+    return root / SCHEMAS / f"{section}.schema.yaml"
+
+
+# -- code -----------------------------------------------------------------------------------------
+
+
+def script(root: Path, stage: str) -> Path:
+    """The script of a stage."""
+    return root / "scripts" / f"{stage}.py"
+
+
+def source_root(root: Path) -> Path:
+    """The folder that holds the packages."""
+    return root / "src"
+
+
+def method_module(root: Path, method: str) -> Path:
+    """The science module of a method."""
+    return root / "src" / "quantlm" / "methods" / f"{method}.py"
+
+
+# -- archive keys ---------------------------------------------------------------------------------
+
+ARCHIVE_IDENTITY = "archive.json"
+RECORD_KINDS = ("trunks", "weights", "cells")
+RECORD_FILE = "record.json"
+
+
+def record_key(kind: str, owner: str, fingerprint: str) -> str:
+    """The key of a record: kind `trunks`, `weights` or `cells`, owner `<trunk>/<milestone>` or id."""
+    return f"{kind}/{owner}/{fingerprint}/{RECORD_FILE}"
+
+
+def blob_key(sha256: str) -> str:
+    """The key of a blob."""
+    return f"blobs/{sha256}"
+
+
+# -- volume ---------------------------------------------------------------------------------------
+
+VOLUME_IDENTITY = ".volume.json"
+CORPUS_PLAN = "plan.json"
+CORPUS_MANIFEST = "manifest.json"
+VALIDATION_SHARD = "validation.npy"
+
+
+def shard_name(index: int) -> str:
+    """The file name of a training shard."""
+    return f"shard-{index:05d}.npy"
+
+
+def corpus_folder(volume: Path, corpus: str, recipe: str) -> Path:
+    """The folder of a corpus on a volume; the recipe's first digits keep two recipes apart."""
+    return volume / "corpora" / f"{corpus}-{recipe[:16]}"
