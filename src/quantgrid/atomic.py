@@ -1,13 +1,14 @@
 """Publication of whole files: a reader sees the old bytes or the new ones, never a part.
 
-Every publication is: a temporary file beside the target, its bytes, fsync, rename (or link, when
-nothing may be overwritten), fsync of the folder.  A crash leaves at most a temporary file, whose
-name `is_debris` recognises.
+Every publication is: a temporary file, its bytes, fsync, rename (or link, when nothing may be
+overwritten), fsync of the folder.  A crash leaves at most a temporary file; its name tells host and
+process, so that `sweep` removes what the dead left and nothing of the living.
 """
 
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,28 +45,34 @@ def json_bytes(value: object) -> bytes:
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file beside `path`; publish it when the block ends without an error."""
-    with _temporary(path) as (temporary, file):
+    with _temporary(path.parent, path.name) as (temporary, file):
         yield file
         _sync(file)
         temporary.replace(path)
     sync_folder(path.parent)
 
 
-def create_once(path: Path, data: bytes) -> bool:
+def create_once(path: Path, data: bytes, *, incoming: Path | None = None) -> bool:
     """Publish `data` at `path` only if nothing is there yet; atomically.
+
+    Args:
+        path: The target.
+        data: Its bytes.
+        incoming: Folder for the temporary file, on the same file system; beside `path` if None.
 
     Returns:
         True when this call created the file, False when it already existed.
     """
-    with _temporary(path) as (temporary, file):
+    with _temporary(incoming or path.parent, path.name) as (temporary, file):
         file.write(data)
         _sync(file)
         return _link(temporary, path)
 
 
-def create_once_from(source: Path, path: Path) -> bool:
+def create_once_from(source: Path, path: Path, *, incoming: Path | None = None) -> bool:
     """Like `create_once`, with the bytes of a file, streamed."""
-    with _temporary(path) as (temporary, file), source.open("rb") as reader:
+    folder = incoming or path.parent
+    with _temporary(folder, path.name) as (temporary, file), source.open("rb") as reader:
         while chunk := reader.read(1 << 20):
             file.write(chunk)
         _sync(file)
@@ -81,7 +88,45 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def sweep(folder: Path) -> int:
+    """Remove the temporary files that dead processes of this host left in a tree.
+
+    Returns:
+        How many were removed.  Files of other hosts and of living processes stay.
+    """
+    removed = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            if is_debris(name) and _writer_is_dead(name):
+                Path(parent, name).unlink(missing_ok=True)
+                removed += 1
+    return removed
+
+
+def _writer_is_dead(name: str) -> bool:
+    host, _, rest = name.partition(_MARK)[2].rpartition("@")[0].rpartition("@")
+    if host != _host() or not rest.isdigit():
+        return False
+    return not is_alive(int(rest))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this host exists."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _host() -> str:
+    return socket.gethostname().replace("/", "-")
+
+
 def _link(temporary: Path, path: Path) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
@@ -96,9 +141,9 @@ def _sync(file: BinaryIO) -> None:
 
 
 @contextmanager
-def _temporary(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}{_MARK}{os.getpid()}-{secrets.token_hex(4)}")
+def _temporary(folder: Path, name: str) -> Iterator[tuple[Path, BinaryIO]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f"{name}{_MARK}{_host()}@{os.getpid()}@{secrets.token_hex(4)}"
     try:
         with temporary.open("xb") as file:
             yield temporary, file

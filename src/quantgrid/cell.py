@@ -53,7 +53,7 @@ class Cell:
         if missing:
             raise ConfigRefusal(
                 f"this script runs under the cell contract and misses {', '.join(missing)}",
-                do="Start it with `quantgrid run`, or set the variables of docs/formats/contract.md.",
+                do="Start it with `quantgrid run`; docs/formats/contract.md lists the variables.",
             )
         get = environment.__getitem__
         parents = json.loads(Path(get(contract.PARENTS)).read_bytes())

@@ -44,16 +44,12 @@ TABLE = (
     Variable(CONTRACT, "version of this table", str(CONTRACT_VERSION)),
     Variable(CELL, "id of the cell or milestone", "n0-t800k-s0/none"),
     Variable(STAGE, "what is asked: trunk, cooldown, quantise, qat, evaluate", "cooldown"),
+    Variable(FINGERPRINT, "sha256 of what is asked; state of another one is refused", "64 hex"),
+    Variable(SPEC, "JSON file with the resolved spec of the stage", "/w/a1/spec.json"),
     Variable(
-        FINGERPRINT, "sha256 of what is asked; goes into every file that must match", "64 hex"
+        PARENTS, "JSON file: role -> file name -> path of verified bytes", "/w/a1/parents.json"
     ),
-    Variable(SPEC, "path of a JSON file: the resolved spec of the stage", "/w/a1/spec.json"),
-    Variable(
-        PARENTS, "path of a JSON file: role -> verified file -> absolute path", "/w/a1/parents.json"
-    ),
-    Variable(
-        CORPUS, "folder of the corpus in this process's view; empty if none", "/volume/corpora/x"
-    ),
+    Variable(CORPUS, "folder of the corpus in this view; empty if none", "/volume/corpora/x"),
     Variable(
         SENTINEL,
         "path of the sentinel that vouches for the corpus; empty if none",
@@ -76,9 +72,7 @@ TABLE = (
     Variable(DEVICE, "device to use", "cpu"),
     Variable(THREADS, "threads to use", "1"),
     Variable(SEED, "seed of the cell", "0"),
-    Variable(
-        DEADLINE, "seconds from start until the platform ends the attempt; empty if none", "86400"
-    ),
+    Variable(DEADLINE, "seconds until the platform ends the attempt; empty if none", "86400"),
     Variable(GRACE, "seconds between SIGTERM and SIGKILL", "30"),
     Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),
 )

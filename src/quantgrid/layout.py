@@ -96,7 +96,7 @@ RECORD_FILE = "record.json"
 
 
 def record_key(kind: str, owner: str, fingerprint: str) -> str:
-    """The key of a record: kind `trunks`, `weights` or `cells`, owner `<trunk>/<milestone>` or id."""
+    """The key of a record of a kind; the owner is `<trunk>/<milestone>` or a cell id."""
     return f"{kind}/{owner}/{fingerprint}/{RECORD_FILE}"
 
 

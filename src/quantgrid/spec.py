@@ -166,7 +166,7 @@ class Cell:
 
 def resolved(spec: Any) -> dict[str, Any]:
     """All fields of a spec with their values, as JSON types."""
-    return _listed(asdict(spec))
+    return {key: _listed(value) for key, value in asdict(spec).items()}
 
 
 def canonical_spec(spec: Any) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def canonical_spec(spec: Any) -> dict[str, Any]:
         default = each.default if each.default is not MISSING else MISSING
         if default is MISSING or value != default:
             kept[each.name] = canonical_spec(value) if hasattr(value, "__slots__") else value
-    return _listed(kept)
+    return {key: _listed(value) for key, value in kept.items()}
 
 
 def _listed(value: Any) -> Any:

@@ -1,0 +1,5 @@
+"""`python -m quantgrid` is the same program as `quantgrid`."""
+
+from quantgrid.main import main
+
+main()

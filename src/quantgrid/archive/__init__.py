@@ -1,0 +1,186 @@
+"""The append-only archive: records by kind, owner and fingerprint; files by their sha256.
+
+A deposit is the files first, then the record, each verified after it was written.  A record is
+created once: whoever comes second with the same fingerprint gets the first one back.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quantgrid import atomic, layout
+from quantgrid.archive.record import Record, parse_record, sealed
+from quantgrid.clock import Clock, timestamp
+from quantgrid.errors import ArchiveRefusal, DataFault
+from quantgrid.fingerprint import digest_file
+from quantgrid.store import Store
+
+__all__ = ["Archive", "Deposit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """What a receipt says: which record, its digest, in which archive."""
+
+    record: str
+    digest: str
+    archive: str
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive in a store."""
+
+    store: Store
+
+    def find_identity(self) -> str | None:
+        """The random id of this archive, or None when nothing was ever deposited.
+
+        Raises:
+            DataFault: when the identity object is damaged.
+        """
+        data = self.store.find(layout.ARCHIVE_IDENTITY)
+        return None if data is None else _identity_of(data, self.store.address)
+
+    def index(self) -> frozenset[str]:
+        """The keys of all records, from one listing; contents are not read."""
+        return frozenset(
+            key for kind in layout.RECORD_KINDS for key in self.store.list(kind) if _is_record(key)
+        )
+
+    def find_record(self, key: str) -> Record | None:
+        """A verified record, or None when the archive lacks it.
+
+        Raises:
+            DataFault: when the record is damaged.
+        """
+        data = self.store.find(key)
+        return None if data is None else parse_record(data, where=f"{self.store.address}/{key}")
+
+    def record(self, key: str) -> Record:
+        """A verified record.
+
+        Raises:
+            ArchiveRefusal: when the archive lacks it.
+            DataFault: when the record is damaged.
+        """
+        found = self.find_record(key)
+        if found is None:
+            raise ArchiveRefusal(
+                f"the archive lacks {key}",
+                where=self.store.address,
+                do="Run `snakemake -n` to see what would make it.",
+            )
+        return found
+
+    def file(self, record: Record, name: str, cache: Path) -> Path:
+        """A local path with verified bytes of a file of a record.
+
+        Raises:
+            DataFault: when the bytes are missing or not what the record says.
+        """
+        expected = record["blobs"][name]
+        key = layout.blob_key(expected["sha256"])
+        try:
+            path = self.store.fetch(key, cache)
+        except KeyError:
+            raise self._damaged(key, expected, "nothing") from None
+        self._verify(key, expected, path)
+        return path
+
+    def files(self, record: Record, cache: Path) -> dict[str, Path]:
+        """Local paths with verified bytes of all files of a record, by name."""
+        return {name: self.file(record, name, cache) for name in record["blobs"]}
+
+    def deposit(
+        self, key: str, body: Mapping[str, Any], files: Mapping[str, Path], *, clock: Clock
+    ) -> Deposit:
+        """Put files and their record; idempotent.
+
+        Args:
+            key: Key of the record.
+            body: The record without digest; its `blobs` name and describe `files`.
+            files: File name to path.
+            clock: Dates the archive's identity when this is its first deposit.
+
+        Raises:
+            DataFault: when what is stored differs from what was put.
+            PlatformFault: when the store cannot be written; nothing half-written is left.
+        """
+        archive = self._identity(clock)
+        for name, path in files.items():
+            self._put_file(body["blobs"][name], path)
+        record = sealed(body)
+        self.store.put_once(key, atomic.json_bytes(record))
+        stored = self.record(key)
+        if stored["fingerprint"] != record["fingerprint"]:
+            raise DataFault(
+                f"the archive holds another record under {key}",
+                expected=record["fingerprint"],
+                seen=stored["fingerprint"],
+                where=self.store.address,
+            )
+        return Deposit(key, stored["digest"], archive)
+
+    def _put_file(self, expected: Mapping[str, Any], path: Path) -> None:
+        key = layout.blob_key(expected["sha256"])
+        if self.store.size(key) is None:
+            self.store.put_file_once(key, path)
+        self._verify(key, expected, self.store.fetch(key, path.parent))
+
+    def _verify(self, key: str, expected: Mapping[str, Any], path: Path) -> None:
+        seen_bytes = path.stat().st_size
+        if seen_bytes != expected["size_bytes"]:
+            raise self._damaged(key, expected, f"{seen_bytes} bytes")
+        seen = digest_file(path)
+        if seen != expected["sha256"]:
+            raise self._damaged(key, expected, f"sha256 {seen}")
+
+    def _damaged(self, key: str, expected: Mapping[str, Any], seen: str) -> DataFault:
+        return DataFault(
+            f"{key} is damaged",
+            expected=f"{expected['size_bytes']} bytes with sha256 {expected['sha256']}",
+            seen=seen,
+            where=self.store.address,
+            do="Restore it from a copy, or move it and the records that name it away; then run again.",
+        )
+
+    def _identity(self, clock: Clock) -> str:
+        import secrets
+
+        found = self.find_identity()
+        if found is None:
+            new = {"id": secrets.token_hex(16), "created": timestamp(clock.now())}
+            self.store.put_once(layout.ARCHIVE_IDENTITY, atomic.json_bytes(new))
+            found = self.find_identity()
+        assert found is not None  # noqa: S101 - put_once and find on one store
+        return found
+
+
+def owners(index: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Owner and fingerprint of every cell record in an index."""
+    for key in index:
+        kind, _, rest = key.partition("/")
+        if kind == "cells":
+            owner, fingerprint, _ = rest.rsplit("/", 2)
+            yield owner, fingerprint
+
+
+def _is_record(key: str) -> bool:
+    return key.endswith(f"/{layout.RECORD_FILE}")
+
+
+def _identity_of(data: bytes, address: str) -> str:
+    import json
+
+    try:
+        return str(json.loads(data)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataFault(
+            "the archive's identity cannot be read",
+            expected='JSON with an "id"',
+            seen=repr(data[:60]),
+            where=f"{address}/{layout.ARCHIVE_IDENTITY}",
+            do="Restore the file from a copy; the records beside it are not touched.",
+        ) from error

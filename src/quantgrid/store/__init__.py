@@ -1,0 +1,74 @@
+"""The leaf under archive, holds, register and state: keys with bytes, create-once, listed.
+
+Keys are relative POSIX paths.  Three outcomes for every call: done, not done, and an exception
+that leaves open whether it was done (look before repeating).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from quantgrid.errors import ConfigRefusal
+
+
+class Store(Protocol):
+    """What every adapter offers; `tests/contract/test_store.py` is the suite it must pass."""
+
+    @property
+    def address(self) -> str:
+        """What a person would type to find this store."""
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a key.
+
+        Raises:
+            KeyError: when nothing is there.
+            PlatformFault: when it cannot be told whether something is there.
+        """
+
+    def find(self, key: str) -> bytes | None:
+        """The bytes of a key, or None when nothing is there."""
+
+    def size(self, key: str) -> int | None:
+        """The size in bytes of a key, or None when nothing is there."""
+
+    def fetch(self, key: str, cache: Path) -> Path:
+        """A local file with the bytes of a key: the stored file itself, or a copy in `cache`.
+
+        Raises:
+            KeyError: when nothing is there.
+        """
+
+    def put_once(self, key: str, data: bytes) -> bool:
+        """Create a key; True when this call created it, False when it was there before."""
+
+    def put_file_once(self, key: str, source: Path) -> bool:
+        """Create a key from a file; True when this call created it, False when it was there."""
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Every finished key below a prefix (a folder, no trailing slash), in no order."""
+
+    def delete(self, key: str) -> None:
+        """Remove a key of state or of a hold; a key that is not there is no error."""
+
+    def sweep(self) -> int:
+        """Remove what dead writers left unfinished; how many that were."""
+
+
+def open_store(address: str, root: Path) -> Store:
+    """The store at an address: a folder, relative to the working copy when not absolute.
+
+    Raises:
+        ConfigRefusal: for a kind of address that no adapter serves.
+    """
+    from quantgrid.store.folder import FolderStore
+
+    kind, separator, _ = address.partition("://")
+    if separator:
+        raise ConfigRefusal(
+            f"no store adapter serves addresses of the kind {kind}://",
+            expected="a folder",
+            seen=address,
+            do="Set `archive` in config/config.yaml to a folder.",
+        )
+    return FolderStore(root / address)

@@ -1,0 +1,115 @@
+"""A store in a folder of a POSIX file system."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from quantgrid import atomic
+from quantgrid.errors import ConfigRefusal, PlatformFault
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStore:
+    """Keys are files below `root`; creation is by hard link, so that it is atomic and happens once.
+
+    The folder is made at the first put: looking into a store never creates one.
+    """
+
+    root: Path
+
+    @property
+    def address(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def get(self, key: str) -> bytes:
+        """The bytes of a key; see `Store.get`."""
+        data = self.find(key)
+        if data is None:
+            raise KeyError(key)
+        return data
+
+    def find(self, key: str) -> bytes | None:
+        """The bytes of a key, or None; see `Store.find`."""
+        try:
+            return self._path(key).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._fault("read", key, error) from error
+
+    def size(self, key: str) -> int | None:
+        """The size in bytes of a key, or None; see `Store.size`."""
+        try:
+            return self._path(key).stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._fault("look at", key, error) from error
+
+    def fetch(self, key: str, cache: Path) -> Path:  # noqa: ARG002 - a folder needs no cache
+        """The stored file itself; see `Store.fetch`."""
+        if self.size(key) is None:
+            raise KeyError(key)
+        return self._path(key)
+
+    def put_once(self, key: str, data: bytes) -> bool:
+        """Create a key; see `Store.put_once`."""
+        try:
+            return atomic.create_once(self._path(key), data, incoming=self._incoming)
+        except OSError as error:
+            raise self._fault("write", key, error) from error
+
+    def put_file_once(self, key: str, source: Path) -> bool:
+        """Create a key from a file; see `Store.put_file_once`."""
+        try:
+            return atomic.create_once_from(source, self._path(key), incoming=self._incoming)
+        except OSError as error:
+            raise self._fault("write", key, error) from error
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Every key below a prefix; see `Store.list`."""
+        yield from self._walk(self._path(prefix), prefix)
+
+    def _walk(self, folder: Path | str, prefix: str) -> Iterator[str]:
+        try:
+            entries = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._fault("list", prefix, error) from error
+        for item in entries:
+            key = f"{prefix}/{item.name}"
+            if item.is_dir():
+                yield from self._walk(item.path, key)
+            elif not atomic.is_debris(item.name):
+                yield key
+
+    def delete(self, key: str) -> None:
+        """Remove a key; see `Store.delete`."""
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._fault("delete", key, error) from error
+
+    def sweep(self) -> int:
+        """Remove what dead writers of this host left unfinished; how many that were."""
+        return atomic.sweep(self._incoming)
+
+    @property
+    def _incoming(self) -> Path:
+        return self.root / ".incoming"
+
+    def _path(self, key: str) -> Path:
+        if key.startswith("/") or ".." in key.split("/"):
+            raise ConfigRefusal(f"{key!r} is not a key", expected="a relative path without ..")
+        return self.root / key
+
+    def _fault(self, act: str, key: str, error: OSError) -> PlatformFault:
+        return PlatformFault(
+            f"cannot {act} {key}",
+            seen=f"{error.strerror or error}",
+            where=self.root,
+            do="Nothing half-written is left; mend the folder and run again.",
+        )
