@@ -1,0 +1,42 @@
+"""What all tests share: one thread each, long tests on demand, devices only where they are."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+# Two workers share two cores: a second thread per worker makes small matrices several times slower.
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--nightly` runs the long tests as well."""
+    parser.addoption("--nightly", action="store_true", help="run the long tests too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out long tests unless asked for; skip device tests, with the reason, without a device."""
+    if not config.getoption("--nightly"):
+        long = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+    gpu = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu and not _has_cuda_device():
+        for item in gpu:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device; this machine has none"))
+
+
+def _has_cuda_device() -> bool:
+    """Whether torch sees a device; torch is imported only where the driver's own tool exists."""
+    if shutil.which("nvidia-smi") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The working copy that is under test."""
+    return Path(__file__).resolve().parents[1]
