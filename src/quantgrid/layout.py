@@ -70,6 +70,11 @@ def schema_file(root: Path, section: str) -> Path:
     return root / SCHEMAS / f"{section}.schema.yaml"
 
 
+def pins_file(root: Path, corpus: str) -> Path:
+    """The digests of a corpus's texts, in the format of sha256sum."""
+    return root / SECTIONS["corpus"] / f"{corpus}.sha256"
+
+
 # -- code -----------------------------------------------------------------------------------------
 
 
@@ -121,3 +126,8 @@ def shard_name(index: int) -> str:
 def corpus_folder(volume: Path, corpus: str, recipe: str) -> Path:
     """The folder of a corpus on a volume; the recipe's first digits keep two recipes apart."""
     return volume / "corpora" / f"{corpus}-{recipe[:16]}"
+
+
+def volume_of(corpus: Path) -> Path:
+    """The volume that a corpus folder lies on."""
+    return corpus.parent.parent

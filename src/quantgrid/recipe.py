@@ -1,0 +1,211 @@
+"""What a corpus is made from, and therefore what it is: known when rules are read, before any I/O.
+
+A recipe is two files of `config/corpora`: `<name>.yaml` says where the texts are and how they
+become tokens, `<name>.sha256` pins every text in the format of sha256sum(1).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from quantgrid.errors import ConfigRefusal
+from quantgrid.fingerprint import digest
+
+TOKENISERS = ("bytes",)
+_PIN = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<name>[^\\]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One text: its name below the source's folder, with `/`, and the sha256 of its bytes."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the texts are on this machine; no part of what they are.
+
+    Either the folder of an installed Python module (`package` is the requirement that installs
+    it) or a folder, relative to the root of the workflow.
+    """
+
+    glob: str
+    folder: str | None = None
+    package: str | None = None
+    module: str | None = None
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], where: str) -> "Source":
+        """Read the section `source`.
+
+        Raises:
+            ConfigRefusal: for an unknown key, no glob, or neither or both of folder and module.
+        """
+        _known_keys(cls, mapping, where)
+        if "glob" not in mapping or ("folder" in mapping) == ("module" in mapping):
+            raise ConfigRefusal(
+                "a corpus source is one folder or one module, with a glob",
+                expected="glob and folder, or glob, module and package",
+                seen=", ".join(sorted(mapping)) or "nothing",
+                where=where,
+            )
+        return cls(**mapping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How texts become shards of tokens.
+
+    Args:
+        name: Name of the corpus.
+        files: The pinned texts, by name.
+        source: Where the texts are.
+        num_tokens: Declared training tokens; the producer refuses to make another number.
+        tokeniser: How text becomes tokens; `bytes` is one token a byte.
+        document_bytes: A document ends at the first line end after so many bytes.
+        shuffle_seed: Seed of the order of documents.
+        shard_tokens: Tokens of every training shard but the last.
+        validation_tokens: Tokens at the start of the shuffled stream that no training sees.
+    """
+
+    name: str
+    files: tuple[SourceFile, ...]
+    source: Source
+    num_tokens: int
+    tokeniser: str = "bytes"
+    document_bytes: int = 1024
+    shuffle_seed: int = 0
+    shard_tokens: int = 100_000
+    validation_tokens: int = 98_304
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any], pins_text: str, name: str) -> "Recipe":
+        """Resolve a recipe from the contents of its two files.
+
+        Args:
+            mapping: The contents of `config/corpora/<name>.yaml`.
+            pins_text: The contents of `config/corpora/<name>.sha256`.
+            name: Name of the corpus.
+
+        Raises:
+            ConfigRefusal: for a setting that cannot be meant and for pins that cannot be read.
+        """
+        where = f"corpus {name}"
+        _known_keys(cls, mapping, where, besides={"name", "files"})
+        if "source" not in mapping:
+            raise ConfigRefusal("this corpus names no source of texts", where=where)
+        options = {key: value for key, value in mapping.items() if key != "source"}
+        _check_options(options, where)
+        return cls(
+            name=name,
+            files=parse_pins(pins_text, where),
+            source=Source.from_mapping(mapping["source"], where),
+            **options,
+        )
+
+    @property
+    def digest(self) -> str:
+        """sha256 of what decides the tokens: texts, tokeniser, options; defaults left out."""
+        return digest({"files": {file.name: file.sha256 for file in self.files}, **self._options()})
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.default is not MISSING and getattr(self, each.name) != each.default
+        }
+
+    @property
+    def num_shards(self) -> int:
+        """Number of training shards."""
+        return -(-self.num_tokens // self.shard_tokens)
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Tokens of every training shard, in order."""
+        last = self.num_tokens - (self.num_shards - 1) * self.shard_tokens
+        return (self.shard_tokens,) * (self.num_shards - 1) + (last,)
+
+    def usable_tokens(self, context: int) -> int:
+        """Tokens that one pass trains on, in windows of `context` tokens and their successors."""
+        full, last = self.num_shards - 1, self.shard_sizes[-1]
+        return full * windowed(self.shard_tokens, context) + windowed(last, context)
+
+
+def windowed(num_tokens: int, context: int) -> int:
+    """Tokens of a shard that windows cover: a window needs one token more, its last target."""
+    return max(num_tokens - 1, 0) // context * context
+
+
+def parse_pins(text: str, where: str) -> tuple[SourceFile, ...]:
+    """Read the output of sha256sum(1); `#` starts a comment; the order of lines means nothing.
+
+    Raises:
+        ConfigRefusal: for no pin at all, a line of another form, or a name that comes twice.
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    files = sorted((_parse_pin(line, where) for line in lines), key=lambda file: file.name)
+    twice = [name for name, count in Counter(file.name for file in files).items() if count > 1]
+    if twice:
+        raise ConfigRefusal(f"pinned twice: {', '.join(twice)}", where=where)
+    if not files:
+        raise ConfigRefusal(
+            "no text of this corpus is pinned",
+            expected="lines of sha256sum: <64 hex digits>  <name>",
+            seen="none",
+            where=where,
+            do="Look at the texts, then pin them with `quantgrid corpus pin NAME`.",
+        )
+    return tuple(files)
+
+
+def _parse_pin(line: str, where: str) -> SourceFile:
+    match = _PIN.fullmatch(line)
+    if match is None:
+        raise ConfigRefusal(
+            "a pin cannot be read",
+            expected="<64 hex digits>  <name>",
+            seen=repr(line),
+            where=where,
+        )
+    return SourceFile(name=match["name"], sha256=match["sha256"])
+
+
+def _check_options(options: Mapping[str, Any], where: str) -> None:
+    if "num_tokens" not in options:
+        raise ConfigRefusal(
+            "this corpus declares no num_tokens",
+            where=where,
+            do="`quantgrid corpus pin NAME` counts them.",
+        )
+    if options.get("tokeniser", "bytes") not in TOKENISERS:
+        raise ConfigRefusal(
+            "unknown tokeniser",
+            expected=" or ".join(TOKENISERS),
+            seen=options["tokeniser"],
+            where=where,
+        )
+    for key in sorted(options.keys() - {"tokeniser"}):
+        least = 0 if key == "shuffle_seed" else 1
+        value = options[key]
+        if type(value) is not int or value < least:
+            raise ConfigRefusal(
+                f"{key} is a whole number of at least {least}", seen=repr(value), where=where
+            )
+
+
+def _known_keys(
+    kind: type[Any], mapping: Mapping[str, Any], where: str, besides: set[str] | None = None
+) -> None:
+    valid = {each.name for each in fields(kind)} - (besides or set())
+    unknown = sorted(mapping.keys() - valid)
+    if unknown:
+        raise ConfigRefusal(
+            f"unknown key {', '.join(map(str, unknown))}",
+            expected=", ".join(sorted(valid)),
+            where=where,
+        )
