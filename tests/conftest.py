@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out long tests unless asked for; skip device tests, with the reason, without a device."""
+    """Leave out long tests unless asked for; without a device, skip its tests with the reason."""
     if not config.getoption("--nightly"):
         long = [item for item in items if item.get_closest_marker("nightly")]
         config.hook.pytest_deselected(items=long)

@@ -1,0 +1,180 @@
+"""Writes the parts of documents that code already knows, so that they cannot go stale unseen.
+
+A document holds `<!-- generated: NAME -->`, text, `<!-- end -->`; `BLOCKS[NAME]` is the text.
+
+    python docs/generate.py            rewrite what differs (part of `make fix`)
+    python docs/generate.py --check    name what differs and exit with 1 (part of `make check`)
+"""
+
+import argparse
+import ast
+import configparser
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from quantgrid import contract, errors
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def contract_table() -> str:
+    """The environment variables of the cell contract."""
+    rows = [(f"`{each.name}`", each.meaning, f"`{each.example}`") for each in contract.TABLE]
+    return _table(("variable", "meaning", "example"), rows)
+
+
+def exit_codes() -> str:
+    """Every class of error with its exit code and failure class."""
+    rows = [("done", errors.EXIT_DONE, "", "")]
+    rows += [
+        (each.__name__, each.exit_code, each.failure_class, (each.__doc__ or "").split("\n")[0])
+        for each in _descendants(errors.QuantgridError)
+    ]
+    return _table(("outcome", "exit code", "failure class", "meaning"), rows)
+
+
+def failure_classes() -> str:
+    """Every failure class, and whether it is remembered."""
+    rows = [(each.value, "yes" if each.is_remembered else "no") for each in errors.FailureClass]
+    return _table(("failure class", "remembered until the fingerprint changes"), rows)
+
+
+def layers() -> str:
+    """The modules of the plumbing, from the top layer down, each with its own first sentence."""
+    settings = configparser.ConfigParser()
+    settings.read(ROOT / ".importlinter")
+    lines = settings["importlinter:contract:layers"]["layers"].strip().splitlines()
+    rows = [
+        (number, f"`{name}`", _first_sentence(path))
+        for number, line in enumerate(reversed(lines), start=1)
+        for name in re.findall(r"\w+", line)
+        if (path := _module(f"quantgrid/{name}"))
+    ]
+    return _table(("layer", "module", "what it is"), list(reversed(rows)))
+
+
+def science() -> str:
+    """The modules of the science and the scripts, each with its own first sentence."""
+    package = ROOT / "src" / "quantlm"
+    paths = [*sorted((ROOT / "scripts").glob("*.py")), *sorted(package.rglob("*.py"))]
+    rows = [
+        (f"`{path.relative_to(ROOT).as_posix().removeprefix('src/')}`", _first_sentence(path))
+        for path in paths
+        if _first_sentence(path)
+    ]
+    return _table(("file", "what it is"), rows)
+
+
+def commands() -> str:
+    """The commands of `quantgrid`, each with the sentence of its own help."""
+    folder = ROOT / "src" / "quantgrid" / "commands"
+    names = sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
+    return _table(
+        ("command", "what it does"),
+        [
+            (f"`quantgrid {name.replace('_', '-')}`", _constant(folder / f"{name}.py", "HELP"))
+            for name in names
+        ],
+    )
+
+
+def layout_tables() -> str:
+    """The paths of the project as layout.py spells them, section by section."""
+    text = (ROOT / "src" / "quantgrid" / "layout.py").read_text()
+    parts = re.split(r"^# -- (.+?) -+$", text, flags=re.MULTILINE)[1:]
+    return "\n\n".join(
+        f"### {title.strip().capitalize()}\n\n{table}"
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+        if (table := _layout_section(body))
+    )
+
+
+def decisions() -> str:
+    """The decision records in order, each with its title."""
+    files = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    titles = [path.read_text().split("\n", 1)[0].removeprefix("# ") for path in files]
+    return "\n".join(f"- [{title}]({path.name})" for title, path in zip(titles, files, strict=True))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "contract": contract_table,
+    "exit-codes": exit_codes,
+    "failure-classes": failure_classes,
+    "layers": layers,
+    "science": science,
+    "commands": commands,
+    "layout": layout_tables,
+    "decisions": decisions,
+}
+
+
+def rewritten(text: str) -> str:
+    """A document with all its generated blocks as they should be.
+
+    Raises:
+        KeyError: when a document asks for a block that nobody generates.
+    """
+    return BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match['name']]()}\n{match[3]}", text)
+
+
+def main() -> int:
+    """Rewrite or check every document; the exit code is 1 when a check found a difference."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="only name what differs")
+    parser.add_argument("documents", nargs="*", type=Path, help="default: all of the project")
+    arguments = parser.parse_args()
+    paths = arguments.documents or [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    stale = [path for path in paths if rewritten(path.read_text()) != path.read_text()]
+    for path in stale:
+        print(f"{'differs' if arguments.check else 'written'}: {path}")
+        if not arguments.check:
+            path.write_text(rewritten(path.read_text()))
+    return 1 if stale and arguments.check else 0
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
+
+
+def _descendants(kind: type[errors.QuantgridError]) -> Iterator[type[errors.QuantgridError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _descendants(each)
+
+
+def _module(name: str) -> Path | None:
+    base = ROOT / "src" / name
+    candidates = (base / "__init__.py", base.with_suffix(".py"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _first_sentence(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    return " ".join(docstring.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _constant(path: Path, name: str) -> str:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == name:
+            return str(ast.literal_eval(node.value))
+    return ""
+
+
+def _layout_section(body: str) -> str:
+    rows: list[tuple[object, ...]] = []
+    for node in ast.parse(body).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(path))):
+                rows.append((f"`{name}`", f"`{path}`"))
+            case ast.FunctionDef(name=name):
+                rows.append((f"`{name}()`", ast.get_docstring(node) or ""))
+    return _table(("name in `layout.py`", "path or meaning"), rows) if rows else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

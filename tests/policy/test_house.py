@@ -1,0 +1,56 @@
+"""The one-command tools of the house never harm what is not theirs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _link_profiles(root: Path, folder: Path) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"XDG_CONFIG_HOME": str(folder), "PATH": path}
+    command = [root / ".ci" / "link-profiles"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_profiles_are_linked_once_when_asked_twice(root: Path, tmp_path: Path) -> None:
+    """`snakemake --profile local` works as typed afterwards, and a second call says nothing."""
+    first = _link_profiles(root, tmp_path)
+    second = _link_profiles(root, tmp_path)
+
+    assert (tmp_path / "snakemake" / "local").resolve() == root / "profiles" / "local"
+    assert "--profile local" in first
+    assert second == ""
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link", "dangling"])
+def test_profiles_of_others_stay_when_linking(root: Path, tmp_path: Path, kind: str) -> None:
+    """Whatever has the name already stays as it is, and is named."""
+    foreign = tmp_path / "snakemake" / "local"
+    foreign.parent.mkdir()
+    match kind:
+        case "file":
+            foreign.write_text("cores: 1")
+        case "folder":
+            foreign.mkdir()
+        case "link":
+            foreign.symlink_to(tmp_path)
+        case _:
+            foreign.symlink_to(tmp_path / "gone")
+    before = foreign.lstat()
+
+    said = _link_profiles(root, tmp_path)
+
+    assert foreign.lstat().st_ino == before.st_ino
+    assert f"Left alone: {foreign}" in said
+
+
+def test_steps_of_ci_run_in_order_when_listed(root: Path) -> None:
+    """Each step is executable, and the tests come last, so that their closing line is seen."""
+    steps = sorted((root / ".ci" / "steps").iterdir())
+
+    assert [step.name for step in steps if not os.access(step, os.X_OK)] == []
+    assert steps[-1].name.endswith("-test")

@@ -1,0 +1,66 @@
+"""Every incident test says what it plays and which guard stops it, and the guard exists."""
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+GUARD = re.compile(r"^Guards?:\s*(.+?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"`(quant(?:grid|lm)[\w.]+)`")
+
+
+def offenders(name: str, text: str) -> Iterator[str]:
+    """What the docstring of an incident test fails to say, or says of a guard that is not there."""
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    if not re.search(r"^Incident:\s*\S", docstring, re.MULTILINE):
+        yield f"{name}: no line `Incident: what happened`"
+    guards = GUARD.search(docstring)
+    named = NAME.findall(guards[1]) if guards else []
+    if not named:
+        yield f"{name}: no line `Guard: ...` that names code, such as `quantgrid.corpus.view.open`"
+    yield from (f"{name}: the guard {each} does not exist" for each in named if not exists(each))
+
+
+def exists(dotted: str) -> bool:
+    """Whether a dotted name leads to a module, or to something in one."""
+    parts = dotted.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            found = getattr(found, part, None)
+        return found is not None
+    return False
+
+
+def test_incidents_name_their_guard_when_read(root: Path) -> None:
+    """Each incident test names its incident and code that exists."""
+    files = sorted((root / "tests" / "incidents").glob("test_*.py"))
+
+    found = [line for path in files for line in offenders(path.name, path.read_text())]
+
+    assert files
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("planted", "fault"),
+    [
+        ('"""Guard: `quantgrid.errors.Refusal`."""', "no line `Incident"),
+        ('"""Incident: lost.\n\nGuard: somebody looks.\n"""', "no line `Guard"),
+        ('"""Incident: lost.\n\nGuard: `quantgrid.errors.Nobody`.\n"""', "does not exist"),
+    ],
+)
+def test_incidents_are_refused_when_they_name_no_guard(planted: str, fault: str) -> None:
+    """The policy sees a missing incident, a missing guard, and a guard that is gone."""
+    good = '"""Incident: a thing was lost.\n\nGuard: `quantgrid.errors.Refusal` refuses it.\n"""'
+    found = list(offenders("test_a.py", planted))
+
+    assert list(offenders("test_a.py", good)) == []
+    assert len(found) == 1
+    assert fault in found[0]
