@@ -35,11 +35,14 @@ WANTED = "plan/{grid}.json"
 RESTORE = "plan/restore/{base}/{variant}.{fp}.json"
 LEDGER = "ledger.csv"
 
-RECEIPTS = "receipts"
+PUBLISHED = ("receipts", "results", "plan")
 RESULTS = "results"
 WORK = "work"
+STATE = "state"
+BLOB_CACHE = "work/blobs"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
+LEDGER_LOCK = "work/ledger.lock"
 
 
 def log_of(output: str) -> str:
@@ -48,9 +51,16 @@ def log_of(output: str) -> str:
     return f"logs/{folder}/{name.rpartition('.')[0]}.log"
 
 
+def progress_file(output: str) -> str:
+    """Where the job that writes `output` says how far it is."""
+    return f"{PROGRESS}/{output.replace('/', '~')}.json"
+
+
 # -- configuration --------------------------------------------------------------------------------
 
 CONFIG = "config/config.yaml"
+ENVIRONMENT = "../envs/quantgrid.yaml"
+"""For `--sdm conda`; relative to the rule files."""
 SCHEMAS = "config/schemas"
 SECTIONS = {
     "grid": "config/grids",

@@ -59,9 +59,10 @@ class Trunk:
 
     @property
     def id(self) -> str:
-        """`n0-s0`; with a bounded corpus `n1-s0-u5000000p4`."""
-        bound = "" if self.unique_tokens is None else f"-u{self.unique_tokens}p{self.passes}"
-        return f"{self.model.name}-s{self.seed}{bound}"
+        """`n0-s0`; allowed four passes `n1-s0-p4`; over a bounded corpus `n1-s0-u5000000p4`."""
+        bound = f"-u{self.unique_tokens}" if self.unique_tokens is not None else ""
+        passes = f"p{self.passes}" if bound else f"-p{self.passes}" if self.passes != 1 else ""
+        return f"{self.model.name}-s{self.seed}{bound}{passes}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,11 +80,12 @@ class Cooldown:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
-    """One quantised form of a base, or `none`.
+    """One quantised form of a base, or `none`; `forms` says which fields go together.
 
     Fields beyond `method` mean what they mean in the literature: `bits` of a weight (`ternary`
     is a width of its own), `group` of weights that share a scale (`tensor`, `row` or a number),
-    `scale` rule, and whether a zero point makes the grid asymmetric.
+    `scale` rule, and whether a zero point makes the grid asymmetric.  `activation_bits` and
+    `kv_bits` are dynamic, per token; None leaves them as they are.
     """
 
     method: str
@@ -96,30 +98,40 @@ class Form:
     damping: float = 0.01
     calibration_sequences: int = 128
     start: str = "cooldown"
+    activation_bits: int | None = None
+    kv_bits: int | None = None
     tag: str | None = None
 
     @property
     def id(self) -> str:
-        """`none`, `rtn-w4row-noclip`, `gptq-w2g32-asym`, `qat-ternary-tensor-absmean`."""
-        if self.method == "none":
-            return "none"
+        """`none`, `rtn-w4row-noclip`, `gptq-w2g32-asym`, `qat-ternary-row-absmean`, `cache-kv8`."""
+        return "-".join([self.method, *self._width(), *self._extras()])
+
+    def _width(self) -> list[str]:
+        if self.bits is None:
+            return []
         group = f"g{self.group}" if isinstance(self.group, int) else str(self.group)
         width = f"w{self.bits}{group}" if isinstance(self.bits, int) else f"{self.bits}-{group}"
-        rule = "asym" if self.asymmetric else str(self.scale)
-        return "-".join([self.method, width, rule, *self._extras()])
+        return [width, "asym" if self.asymmetric else str(self.scale)]
 
     def _extras(self) -> list[str]:
-        marks = {
-            "scale_dtype": {"float32": "s32", "bfloat16": "sb16"}.get(self.scale_dtype),
-            "act_order": None if self.act_order else "noact",
-            "damping": None if self.damping == 0.01 else f"damp{self.damping:g}".replace(".", "p"),
-            "calibration_sequences": (
-                None if self.calibration_sequences == 128 else f"cal{self.calibration_sequences}"
-            ),
-            "start": None if self.start == "cooldown" else self.start,
-            "tag": self.tag,
-        }
-        return [mark for mark in marks.values() if mark is not None]
+        """A mark for each field that differs from its default: the id carries everything."""
+        short = {"float32": "s32", "bfloat16": "sb16", "float16": None}
+        marks = [
+            short.get(self.scale_dtype, self.scale_dtype),
+            None if self.act_order else "noact",
+            None if self.damping == 0.01 else f"damp{self.damping!r}".replace(".", "p"),
+            None if self.calibration_sequences == 128 else f"cal{self.calibration_sequences}",
+            None if self.start == "cooldown" else self.start,
+            None if self.activation_bits is None else f"a{self.activation_bits}",
+            None if self.kv_bits is None else f"kv{self.kv_bits}",
+            self.tag,
+        ]
+        return [mark for mark in marks if mark is not None]
+
+
+BASE = Form(method="none")
+"""The form of a base: nothing is quantised."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

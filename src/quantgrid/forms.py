@@ -1,0 +1,187 @@
+"""Which fields of a form go together: a contradiction is refused before anything is planned.
+
+Each method says what it takes, so that no field of a spec is ever there without a meaning; a
+method whose science is not written yet may be declared here (config/grids/paper.yaml does).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from quantgrid.errors import ConfigRefusal
+from quantgrid.spec import Form, Model
+
+Where = Callable[..., str]
+"""Names file and line of a key below an object: `where("bits")` -> `config/grids/x.yaml:7`."""
+
+INTEGER_SCALES = ("noclip", "absmax", "symmetric")
+TERNARY = "ternary"
+TERNARY_BITS = 1.58
+"""log2(3), as the literature rounds it."""
+
+_GRID = ("bits", "group", "scale", "asymmetric", "scale_dtype", "tag")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a method takes.
+
+    Args:
+        takes: Fields of a form that mean something to it.
+        scales: Scale rules for a number of bits; empty when it has no choice of a grid.
+        ternary: Scale rules for ternary weights; empty when it cannot make them.
+        trains: Whether its weights are trained, so that `start` says from where.
+        needs: Fields that it cannot do without, besides those of the weights' grid.
+    """
+
+    takes: tuple[str, ...]
+    scales: tuple[str, ...] = INTEGER_SCALES
+    ternary: tuple[str, ...] = ()
+    trains: bool = False
+    needs: tuple[str, ...] = ()
+
+
+_SOLVER = ("act_order", "damping", "calibration_sequences")
+_LEARNED = (*_GRID, "start")
+
+METHODS: Mapping[str, Method] = {
+    "none": Method(()),
+    "rtn": Method(_GRID, ternary=("absmean",)),
+    "gptq": Method((*_GRID, *_SOLVER)),
+    "qat": Method(_LEARNED, ternary=("absmean",), trains=True),
+    # learned step size: Esser et al. 1902.08153; one step a row, trained with the weights
+    "lsq": Method(_LEARNED, ("learned",), ("learned",), trains=True),
+    # QuEST 2502.05003: trust gradient, clip at the Gaussian optimum times rms (QU 4)
+    "trust": Method(_LEARNED, ("gaussian",), ("gaussian",), trains=True),
+    # OCP microscaling: E2M1 elements, a power of two per 32; floor as torchao's default (QU 4)
+    "mxfp": Method(("bits", "group", "scale", "scale_dtype", "tag"), ("floor",)),
+    "activation": Method((*_GRID, "activation_bits"), needs=("activation_bits",)),
+    "smoothquant": Method(
+        (*_GRID, "activation_bits", "calibration_sequences"), needs=("activation_bits",)
+    ),
+    "hadamard": Method((*_GRID, "activation_bits"), needs=("activation_bits",)),
+    "cache": Method(("kv_bits", "tag"), needs=("kv_bits",)),
+}
+
+
+def parse_form(mapping: Mapping[str, Any], where: Where) -> Form:
+    """A form from its fields.
+
+    Raises:
+        ConfigRefusal: for an unknown field or method, and for fields that contradict each other.
+    """
+    refuse_unknown(mapping, [field.name for field in fields(Form)], where, "field of a form")
+    form = Form(**mapping)
+    refuse_unknown([form.method], METHODS, lambda _: where("method"), "method")
+    method = METHODS[form.method]
+    for check in (_taken, _complete, _widths, _grid_of_ternary, _grid_of_bits):
+        for field, problem in check(form, mapping, method):
+            raise ConfigRefusal(f"{_told(mapping)}: {problem}", where=where(field))
+    return form
+
+
+def refuse_unknown(
+    names: Mapping[str, Any] | Sequence[str],
+    valid: Mapping[str, Any] | Sequence[str],
+    where: Where,
+    kind: str,
+) -> None:
+    """Refuse the first name that is not valid, with all that are and the closest of them.
+
+    Raises:
+        ConfigRefusal: when a name is not valid.
+    """
+    for name in names:
+        if name not in valid:
+            near = get_close_matches(str(name), [str(each) for each in valid], n=1)
+            raise ConfigRefusal(
+                f"{name!r} is no {kind}" + (f", did you mean {near[0]!r}?" if near else ""),
+                expected=f"one of {', '.join(map(str, valid)) or 'none'}",
+                where=where(name),
+            )
+
+
+def group_problem(form: Form, model: Model) -> str | None:
+    """Why the groups of a form do not fit the input widths of a model's linear layers."""
+    if not isinstance(form.group, int):
+        return None
+    odd = [width for width in (model.d_model, model.d_ff) if width % form.group]
+    if not odd:
+        return None
+    return f"groups of {form.group} weights do not divide the widths {odd} of model {model.name}"
+
+
+Problems = Iterator[tuple[str, str]]
+_DEFAULTS = {field.name: field.default for field in fields(Form) if field.default is not MISSING}
+
+
+def _taken(form: Form, mapping: Mapping[str, Any], method: Method) -> Problems:
+    for field in mapping:
+        if field != "method" and field not in method.takes:
+            takes = f"it takes {', '.join(method.takes)}" if method.takes else "it takes no fields"
+            yield field, f"{field} means nothing to {form.method}; {takes}"
+
+
+def _complete(form: Form, _mapping: Mapping[str, Any], method: Method) -> Problems:
+    needed = [*method.needs, *(("bits", "group") if "bits" in method.takes else ())]
+    for field in needed:
+        if getattr(form, field) is None:
+            yield "method", f"{field} is missing"
+    if "scale" in method.takes and form.scale is None and not form.asymmetric:
+        rules = method.ternary if form.bits == TERNARY else method.scales
+        yield "method", f"scale is missing; rules: {', '.join(rules)}"
+
+
+def _widths(form: Form, _mapping: Mapping[str, Any], _method: Method) -> Problems:
+    if form.group is not None and form.group not in ("tensor", "row") and not _is_size(form.group):
+        yield "group", f"group {form.group!r} is neither tensor, row nor a number of weights"
+    for field in ("bits", "activation_bits", "kv_bits"):
+        bits = getattr(form, field)
+        allowed = bits is None or (field == "bits" and bits == TERNARY)
+        if not allowed and not (_is_size(bits) and 2 <= bits <= 8):
+            yield (
+                field,
+                f"{field} {bits!r} is neither 2 to 8"
+                + (f" nor {TERNARY}" if field == "bits" else ""),
+            )
+
+
+def _grid_of_ternary(form: Form, _mapping: Mapping[str, Any], method: Method) -> Problems:
+    if form.bits != TERNARY:
+        return
+    if not method.ternary:
+        makers = [name for name, each in METHODS.items() if each.ternary]
+        yield "bits", f"{form.method} makes no ternary weights; {', '.join(makers)} do"
+    if form.asymmetric:
+        yield "asymmetric", "ternary weights are symmetric: -1, 0 and 1 times a scale"
+    if _is_size(form.group):
+        yield "group", f"ternary weights have a scale per row or tensor, not per {form.group}"
+    if form.scale not in method.ternary:
+        yield "scale", f"scale {form.scale} is no rule for ternary; {', '.join(method.ternary)} is"
+
+
+def _grid_of_bits(form: Form, _mapping: Mapping[str, Any], method: Method) -> Problems:
+    if form.bits is None or form.bits == TERNARY:
+        return
+    if form.asymmetric and form.scale is not None:
+        yield (
+            "asymmetric",
+            f"asymmetric contradicts the symmetric scale rule {form.scale}: leave one out",
+        )
+    if form.scale is not None and form.scale not in method.scales:
+        rules = ", ".join(method.scales)
+        yield (
+            "scale",
+            f"scale {form.scale} is no rule of {form.method} for {form.bits} bits; {rules}",
+        )
+    if form.method == "mxfp" and (form.bits, form.group, form.scale_dtype) != (4, 32, "e8m0"):
+        yield "bits", "MXFP4 is 4 bits in groups of 32 with scale_dtype e8m0"
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _told(mapping: Mapping[str, Any]) -> str:
+    return "form {" + ", ".join(f"{key}: {value}" for key, value in mapping.items()) + "}"

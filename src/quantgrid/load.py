@@ -1,0 +1,296 @@
+"""Configuration from files to objects: schema first, then meaning; errors name file and line.
+
+The schemas of `config/schemas` say which keys there are and of which type.  Who calls brings the
+validator: Snakemake its own, the command line `check_schema`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from quantgrid import layout, yaml_lines
+from quantgrid.errors import ConfigRefusal
+from quantgrid.forms import Where, parse_form, refuse_unknown
+from quantgrid.grid import Block, Budget, Grid, expand
+from quantgrid.recipe import Recipe
+from quantgrid.select import Selection
+from quantgrid.select import parse as parse_selection
+from quantgrid.spec import Evaluation, Form, Model
+from quantgrid.yaml_lines import Document
+
+Validate = Callable[[Any, str], object]
+"""Checks data against the JSON schema at a path, in place; `snakemake.utils.validate` is one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """What to run and where: `config/config.yaml`, overridden by `--config`.
+
+    Args:
+        root: Folder of the Snakefile, absolute.
+        grid: Name of the grid.
+        select: Choice of cells, empty for all.
+        archive: Folder (relative to the root) or address of the archive.
+        volume: Folder of the corpora and states, absolute.
+        platform: Name of the platform.
+    """
+
+    root: Path
+    grid: str = "demo"
+    select: str = ""
+    archive: str = "archive"
+    volume: Path
+    platform: str = "local"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Platform:
+    """Limits of a place where cells run.
+
+    Args:
+        name: Name of the platform.
+        device: Device that a cell uses.
+        threads: Threads that a cell uses.
+        cap_s: Seconds after which the platform ends an attempt; None if it never does.
+        grace_s: Seconds between SIGTERM and SIGKILL.
+    """
+
+    name: str
+    device: str
+    threads: int
+    cap_s: int | None
+    grace_s: int
+
+
+def load_settings(
+    root: Path, overrides: Mapping[str, object], validate: Validate | None = None
+) -> Settings:
+    """The settings of a working copy.
+
+    Args:
+        root: Folder of the Snakefile.
+        overrides: What a person gave on the command line; None means not given.
+        validate: Schema validation; `check_schema` when not given.
+
+    Raises:
+        ConfigRefusal: for an unknown key, a wrong type, or a grid or platform that is not there.
+    """
+    document = yaml_lines.read(root / layout.CONFIG, root=root)
+    given = {key: _text(value) for key, value in overrides.items() if value is not None}
+    changed = {key: value for key, value in given.items() if value != document.data.get(key)}
+
+    def where(*keys: str | int) -> str:
+        key = str(keys[0]) if keys else ""
+        return f"--config {key}={changed[key]}" if key in changed else document.where(*keys)
+
+    data = {**document.data, **changed}
+    _check(data, where, layout.schema_file(root, "config"), validate)
+    data = {"volume": "volume", **data, "root": root.absolute()}
+    for section in ("grid", "platform"):
+        _refuse_missing(root, section, data[section], where(section))
+    return Settings(**{**data, "volume": root.absolute() / data["volume"]})
+
+
+def _text(value: object) -> object:
+    """Snakemake reads `--config grid=7` as a number; a name is a text all the same."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if number else value
+
+
+def load_model(root: Path, name: str, validate: Validate | None = None) -> Model:
+    """A model of `config/models`.
+
+    Raises:
+        ConfigRefusal: when it is not there (lists the models) or cannot be meant.
+    """
+    document = _read(root, "model", name, validate)
+    model = Model(name=name, **document.data)
+    if model.d_model % (2 * model.num_heads):
+        raise ConfigRefusal(
+            f"{model.num_heads} heads do not divide d_model {model.d_model} into even widths",
+            where=document.where("num_heads"),
+        )
+    return model
+
+
+def load_platform(root: Path, name: str, validate: Validate | None = None) -> Platform:
+    """A platform of `config/platforms`.
+
+    Raises:
+        ConfigRefusal: when it is not there (lists the platforms) or cannot be meant.
+    """
+    return Platform(name=name, **_read(root, "platform", name, validate).data)
+
+
+def load_corpus(root: Path, name: str, validate: Validate | None = None) -> Recipe:
+    """The recipe of a corpus of `config/corpora`.
+
+    Raises:
+        ConfigRefusal: when it is not there (lists the corpora), is not pinned or cannot be meant.
+    """
+    document = _read(root, "corpus", name, validate)
+    pins = layout.pins_file(root, name)
+    pins_text = pins.read_text(encoding="utf-8") if pins.is_file() else ""
+    return Recipe.from_mapping(document.data, pins_text, name)
+
+
+def load_grid(root: Path, name: str, validate: Validate | None = None) -> Grid:
+    """A grid of `config/grids`, expanded to its cells.
+
+    Raises:
+        ConfigRefusal: when it is not there (lists the grids), or anything in it cannot be meant.
+    """
+    document = _read(root, "grid", name, validate)
+    _refuse_missing(root, "corpus", document.data["corpus"], document.where("corpus"))
+    reader = _GridReader(root, document, validate)
+    return expand(
+        name,
+        corpus=load_corpus(root, document.data["corpus"], validate),
+        evaluation=reader.evaluation(),
+        blocks=[reader.block(block) for block in document.data["blocks"]],
+        where=document.where("evaluation", "sequences"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _GridReader:
+    """Reads the blocks of one grid file; every model file is read once."""
+
+    root: Path
+    document: Document
+    validate: Validate | None
+    models: dict[str, Model] = field(default_factory=dict)
+
+    def evaluation(self) -> Evaluation:
+        facts = dict(self.document.data["evaluation"])
+        if "metrics" in facts:
+            facts["metrics"] = tuple(facts["metrics"])
+        return Evaluation(**facts)
+
+    def block(self, name: str) -> Block:
+        data = self.document.data["blocks"][name]
+        return Block(
+            name=name,
+            models=tuple(self._model(name, *each) for each in enumerate(data["models"])),
+            budgets=tuple(self._budgets(name, data)),
+            seeds=tuple(data["seeds"]),
+            forms=tuple(self._form(name, *each) for each in enumerate(data["forms"])),
+            passes=tuple(data.get("passes", (1,))),
+            bounded=data.get("bounded", False),
+            exclude=tuple(
+                self._exclude(name, *each) for each in enumerate(data.get("exclude", ()))
+            ),
+        )
+
+    def _where(self, *keys: str | int) -> str:
+        return self.document.where("blocks", *keys)
+
+    def _model(self, block: str, index: int, name: str) -> Model:
+        if name not in self.models:
+            _refuse_missing(self.root, "model", name, self._where(block, "models", index))
+            self.models[name] = load_model(self.root, name, self.validate)
+        return self.models[name]
+
+    def _budgets(self, block: str, data: Mapping[str, Any]) -> Iterator[Budget]:
+        given = [key for key in ("tokens", "tokens_per_parameter") if key in data]
+        if len(given) != 1:
+            raise ConfigRefusal(
+                f"block {block} must say how long to train in one way",
+                expected="tokens or tokens_per_parameter",
+                seen=" and ".join(given) or "neither",
+                where=self._where(block, *given[1:]),
+            )
+        for index, amount in enumerate(data[given[0]]):
+            where = self._where(block, given[0], index)
+            yield Budget(amount=amount, per_parameter=given[0] != "tokens", where=where)
+
+    def _form(self, block: str, index: int, mapping: Mapping[str, Any]) -> tuple[Form, str]:
+        def where(*keys: str | int) -> str:
+            return self._where(block, "forms", index, *keys)
+
+        return parse_form(mapping, where), where()
+
+    def _exclude(self, block: str, index: int, text: str) -> Selection:
+        try:
+            return parse_selection(text)
+        except ConfigRefusal as error:
+            place = self._where(block, "exclude", index)
+            raise ConfigRefusal(
+                error.what, expected=error.expected, where=place, do=error.do
+            ) from error
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def names(root: Path, section: str) -> list[str]:
+    """What a section of the configuration holds: grids, corpora, models or platforms."""
+    folder = root / layout.SECTIONS[section]
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def _refuse_missing(root: Path, section: str, name: str, where: str) -> None:
+    refuse_unknown([name], names(root, section), lambda *_: where, section)
+
+
+def _read(root: Path, section: str, name: str, validate: Validate | None) -> Document:
+    _refuse_missing(root, section, name, layout.SECTIONS[section])
+    document = yaml_lines.read(layout.section_file(root, section, name), root=root)
+    _check(document.data, document.where, layout.schema_file(root, section), validate)
+    return document
+
+
+# -- schemas --------------------------------------------------------------------------------------
+
+
+def check_schema(data: Any, schema_path: str) -> None:
+    """Check data against a JSON schema (draft 2020-12) in a YAML file.
+
+    Raises:
+        jsonschema.ValidationError: for the error that explains most.
+    """
+    from jsonschema import Draft202012Validator  # slow to import, and Snakemake brings its own
+    from jsonschema.exceptions import best_match
+
+    error = best_match(Draft202012Validator(_schema(schema_path)).iter_errors(data))
+    if error is not None:
+        raise error
+
+
+@cache
+def _schema(path: str) -> Any:
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+
+
+def _check(data: Any, where: Where, schema: Path, validate: Validate | None) -> None:
+    try:
+        (validate or check_schema)(data, str(schema))
+    except Exception as error:
+        found = _validation_error(error)
+        if found is None:
+            raise
+        raise _schema_refusal(found, where) from error
+
+
+def _validation_error(error: BaseException | None) -> Any | None:
+    """The schema error within an error of Snakemake's, which knows neither file nor line."""
+    while error is not None:
+        if hasattr(error, "absolute_path") and hasattr(error, "validator"):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _schema_refusal(error: Any, where: Where) -> ConfigRefusal:
+    keys, valid = tuple(error.absolute_path), error.schema.get("properties", {})
+    if error.validator == "additionalProperties":
+        try:
+            refuse_unknown(error.instance, valid, lambda *key: where(*keys, *key), "key here")
+        except ConfigRefusal as refusal:
+            return refusal
+    path = ".".join(map(str, keys)) or "the file"
+    return ConfigRefusal(f"{path}: {error.message}", where=where(*keys))
