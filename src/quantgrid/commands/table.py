@@ -1,0 +1,32 @@
+"""`quantgrid table`: the table of a grid and what it says about the laws."""
+
+import argparse
+from pathlib import Path
+
+from quantgrid import atomic
+from quantgrid.report import laws, table
+from quantgrid.report.records import read_grid, read_wanted
+
+HELP = "write the table of a grid and its laws from verified records"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--wanted", type=Path, required=True, help="plan/<grid>.json")
+    parser.add_argument("--results", type=Path, required=True, help="folder of the cell results")
+    parser.add_argument("--out", type=Path, required=True, help="the table to write (CSV)")
+    parser.add_argument("--laws", type=Path, required=True, help="the laws to write (CSV)")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Write both or neither."""
+    grid = read_grid(read_wanted(options.wanted.absolute()), options.results.absolute())
+    written = {
+        options.laws: table.csv_bytes(laws.frame(laws.outcomes(grid))),
+        options.out: table.csv_bytes(table.frame(grid)),
+    }
+    for path, data in written.items():
+        atomic.publish(path.absolute(), data)
+    holding = written[options.laws].decode().count(",yes\n")
+    print(f"{len(grid.cells)} cells in {options.out}; {holding} law outcomes hold.")
+    return 0

@@ -1,0 +1,63 @@
+"""What a person reads instead of an id or a bare number."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from quantgrid.report.stats import Estimate
+from quantgrid.spec import Form
+
+
+def form_labels(forms: Mapping[str, Form]) -> dict[str, str]:
+    """Short names by variant id; a variant whose short name is not its own keeps its id."""
+    short = {variant: _short(form) for variant, form in forms.items()}
+    counts = Counter(short.values())
+    return {variant: name if counts[name] == 1 else variant for variant, name in short.items()}
+
+
+def width_label(form: Form) -> str:
+    """`3 bits`, `ternary`."""
+    weight = f"{form.bits} bits" if isinstance(form.bits, int) else form.bits
+    activation = form.activation_bits and f"activations {form.activation_bits} bits"
+    cache = form.kv_bits and f"cache {form.kv_bits} bits"
+    return ", ".join(part for part in (weight, activation, cache) if part) or "unquantised"
+
+
+def tokens(count: float) -> str:
+    """`100 k`, `1.6 M`, `2.5 B` with a blank that does not break."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}\N{NO-BREAK SPACE}{unit}"
+    return f"{count:g}"
+
+
+def nats(value: float) -> str:
+    """Four decimals with a true minus sign."""
+    return f"{value:.4f}".replace("-", "\N{MINUS SIGN}")
+
+
+def with_error(value: Estimate) -> str:
+    """`0.0123 ± 0.0004`."""
+    return f"{nats(value.mean)} ± {value.se:.4f}".replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def z(value: float) -> str:
+    """One decimal below ten, none above."""
+    text = f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def grouped(count: float) -> str:
+    """Thousands apart by thin blanks: `1 066 368`."""
+    return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _short(form: Form) -> str:
+    if form.method == "none":
+        return "base"
+    group = f"g{form.group}" if isinstance(form.group, int) else form.group
+    width = f"W{form.bits}" if isinstance(form.bits, int) else form.bits
+    activation = form.activation_bits and f"A{form.activation_bits}"
+    cache = form.kv_bits and f"KV{form.kv_bits}"
+    asym = "asym" if form.asymmetric else None
+    parts = (form.method.upper(), width, group, asym, activation, cache)
+    return " ".join(part for part in parts if part)
