@@ -21,12 +21,12 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 SNAKEMAKE := snakemake --profile profiles/local $(if $(filter-out demo,$(GRID)),--config grid=$(GRID))
 PYTEST := pytest --numprocesses 2
 
-.PHONY: help run test nightly check fix setup bench profiles unlock
+.PHONY: help run test nightly check fix setup bench profiles
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
 
-run: $(VENV)/run.stamp profiles unlock ## Make the grid (105 cells): from raw text to table and report
+run: $(VENV)/run.stamp profiles ## Make the grid (105 cells): from raw text to table and report
 	@echo "== Grid $(GRID): preparing the corpus, training, quantising, evaluating"
 	@SECONDS=0; $(SNAKEMAKE); echo "== The grid took $$SECONDS s"
 	@echo "== The report page: every result with its caption, in one file that needs no network"
@@ -69,10 +69,6 @@ bench: $(VENV)/dev.stamp ## Run the benchmarks
 
 profiles: $(VENV)/run.stamp
 	@.ci/link-profiles
-
-# A killed Snakemake leaves its lock behind; a living one holds the kernel's lock on the same folder.
-unlock: $(VENV)/run.stamp
-	@true
 
 # -- the environment --------------------------------------------------------------------------------
 

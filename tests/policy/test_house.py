@@ -1,6 +1,7 @@
 """The one-command tools of the house never harm what is not theirs."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,3 +55,27 @@ def test_steps_of_ci_run_in_order_when_listed(root: Path) -> None:
 
     assert [step.name for step in steps if not os.access(step, os.X_OK)] == []
     assert steps[-1].name.endswith("-test")
+
+
+def _pins(text: str) -> dict[str, str]:
+    """Name -> exact version of every `name==version` in a text."""
+    found = re.findall(r"^[\s-]*([A-Za-z0-9_.-]+)==(\S+)$", text, re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
+
+
+def test_environments_agree_when_compared(root: Path) -> None:
+    """The conda environment names the versions that `make` installs."""
+    installed = _pins((root / "constraints.txt").read_text())
+    named = _pins((root / "envs" / "quantgrid.yaml").read_text())
+
+    assert len(named) > 5
+    assert {name: installed[name] for name in named} == named
+
+
+def test_constraints_are_exact_when_read(root: Path) -> None:
+    """Every line is one exact version of a public release, without local versions or places."""
+    text = (root / "constraints.txt").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+
+    assert len(lines) > 50
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9_.-]+==[\w.]+", line)] == []

@@ -8,7 +8,7 @@ import pytest
 
 RULE_LINES = 25
 SNAKEFILE_LINES = 60
-RULE = re.compile(r"^(?:rule|checkpoint) (\w+):", re.MULTILINE)
+RULE = re.compile(r"^(?:rule|checkpoint|use rule \w+ as) (\w+)(?: with)?:", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
