@@ -22,6 +22,14 @@ def is_debris(name: str) -> bool:
     return _MARK in name
 
 
+def clear_debris(path: Path) -> None:
+    """Remove what dead publications of `path` left behind; for the only writer of `path`."""
+    with suppress(FileNotFoundError):
+        for left in path.parent.iterdir():
+            if left.name.startswith(path.name + _MARK):
+                left.unlink(missing_ok=True)
+
+
 def publish(path: Path, data: bytes) -> None:
     """Replace `path` by a file with exactly `data`; parents are made.
 

@@ -14,6 +14,7 @@ from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import digest
 
 TOKENISERS = ("bytes",)
+VALIDATION_TOKENS = 98_304
 _PIN = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<name>[^\\]+)")
 
 
@@ -80,7 +81,7 @@ class Recipe:
     document_bytes: int = 1024
     shuffle_seed: int = 0
     shard_tokens: int = 100_000
-    validation_tokens: int = 98_304
+    validation_tokens: int = VALIDATION_TOKENS
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], pins_text: str, name: str) -> "Recipe":

@@ -1,7 +1,12 @@
 """Which volume this is: named storage is known by an identity that it carries, not by its path."""
 
+import errno
+import fcntl
 import json
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +41,11 @@ def establish(folder: Path, clock: Clock, workspace: str = "local") -> Volume:
         "workspace": workspace,
         "created": timestamp(clock.now()),
     }
-    atomic.create_once(folder / layout.VOLUME_IDENTITY, atomic.json_bytes(value))
+    path = folder / layout.VOLUME_IDENTITY
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, wait=True):
+        atomic.clear_debris(path)
+        atomic.create_once(path, atomic.json_bytes(value))
     return identify(folder)
 
 
@@ -56,7 +65,7 @@ def identify(folder: Path) -> Volume:
             expected=f"its identity, {layout.VOLUME_IDENTITY}",
             seen="none",
             where=folder,
-            do="Mount the volume, or make its corpus with `snakemake --forcerun prepare corpus`.",
+            do="Mount the volume, or make its corpus with `snakemake corpus --forcerun prepare`.",
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise CorpusRefusal(
@@ -80,3 +89,29 @@ def require(folder: Path, expected: str) -> Volume:
             do="Nothing is lost, you look at another volume: mount the expected one.",
         )
     return volume
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold a folder against every other process of this machine; a dying process lets go.
+
+    Yields:
+        True when this process holds it, or when the file system knows no locks (then other guards
+        decide); False when another process holds it and `wait` is False.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield _lock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, operation: int) -> bool:
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in {errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.ENOLCK}:
+            raise
+    return True

