@@ -37,8 +37,9 @@ def digest_file(path: Path) -> str:
 def science_digest(entry: Path, *, source_root: Path, package: str = "quantlm") -> str:
     """Digest of a module and of everything of `package` that it imports, directly or not.
 
-    Blind to comments, docstrings, layout, the order of imports and the version of Python.
-    Imports are followed through static `import` and `from` statements anywhere in a file.
+    Blind to comments, docstrings (and other texts that are statements), layout, the order and
+    grouping of imports, and the version of Python.  Imports are followed through static `import`
+    and `from` statements anywhere in a file, relative ones included.
 
     Args:
         entry: The script or module to start from.
@@ -80,19 +81,26 @@ def _tree(path: Path) -> ast.Module:
 
 @cache
 def _imports(path: Path, source_root: Path, package: str) -> tuple[Path, ...]:
-    names = _imported_names(_tree(path), package)
-    return tuple(sorted({file for name in names for file in _files_of(name, source_root)}))
+    names = _imported_names(path, source_root)
+    ours = {name for name in names if name.split(".")[0] == package}
+    return tuple(sorted({file for name in ours for file in _files_of(name, source_root)}))
 
 
-def _imported_names(tree: ast.Module, package: str) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _imported_names(path: Path, source_root: Path) -> Iterator[str]:
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == package)
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(node, path, source_root)
+            yield from (module, *(f"{module}.{alias.name}" for alias in node.names))
+
+
+def _absolute(node: ast.ImportFrom, path: Path, source_root: Path) -> str:
+    """The module that a `from` statement names, with leading dots resolved."""
+    above: tuple[str, ...] = ()
+    if node.level and path.is_relative_to(source_root):
+        above = path.relative_to(source_root).parts[: -node.level]
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 def _files_of(name: str, source_root: Path) -> Iterator[Path]:
@@ -107,39 +115,40 @@ def _files_of(name: str, source_root: Path) -> Iterator[Path]:
 
 @cache
 def _module_digest(path: Path) -> str:
-    body = _without_docstring(_tree(path).body)
-    imports = sorted(digest(_plain(node)) for node in body if _is_import(node))
-    return digest([imports, [_plain(node) for node in body if not _is_import(node)]])
+    body = _tree(path).body
+    imports = sorted({line for node in body for line in _import_lines(node)})
+    return digest([imports, _plain([node for node in body if not _is_import(node)])])
 
 
 def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    first = body[0] if body else None
-    is_docstring = (
-        isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
+def _import_lines(node: ast.stmt) -> Iterator[str]:
+    """One line per imported name, so that grouping and order do not matter."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        source = "." * node.level + (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+        yield from (f"{source} {alias.name} {alias.asname or ''}" for alias in node.names)
+
+
+def _is_text(node: object) -> bool:
+    """Whether this is a docstring, or another text that nobody reads at run time."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
     )
-    return body[1:] if is_docstring else body
-
-
-_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _plain(node: object) -> object:
     """A node as JSON: type name and non-empty fields, so that all versions of Python agree."""
     if isinstance(node, list):
-        return [_plain(item) for item in node]
+        return [_plain(item) for item in node if not _is_text(item)]
     if not isinstance(node, ast.AST):
         return _plain_constant(node)
-    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
     if isinstance(node, ast.Constant):
         return ["Constant", _plain_constant(node.value)]
-    if isinstance(node, _DOCUMENTED):
-        fields["body"] = _without_docstring(node.body)
+    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
     return [type(node).__name__, {name: _plain(value) for name, value in fields.items()}]
 
 

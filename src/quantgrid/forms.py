@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from quantgrid.errors import ConfigRefusal
-from quantgrid.spec import Form, Model
+from quantgrid.spec import Form, Model, with_floats
 
 Where = Callable[..., str]
 """Names file and line of a key below an object: `where("bits")` -> `config/grids/x.yaml:7`."""
@@ -72,7 +72,7 @@ def parse_form(mapping: Mapping[str, Any], where: Where) -> Form:
         ConfigRefusal: for an unknown field or method, and for fields that contradict each other.
     """
     refuse_unknown(mapping, [field.name for field in fields(Form)], where, "field of a form")
-    form = Form(**mapping)
+    form = Form(**with_floats(Form, mapping))
     refuse_unknown([form.method], METHODS, lambda _: where("method"), "method")
     method = METHODS[form.method]
     for check in (_taken, _complete, _widths, _grid_of_ternary, _grid_of_bits):

@@ -19,7 +19,7 @@ from quantgrid.grid import Block, Budget, Grid, expand
 from quantgrid.recipe import Recipe
 from quantgrid.select import Selection
 from quantgrid.select import parse as parse_selection
-from quantgrid.spec import Evaluation, Form, Model
+from quantgrid.spec import Evaluation, Form, Model, with_floats
 from quantgrid.yaml_lines import Document
 
 Validate = Callable[[Any, str], object]
@@ -108,7 +108,7 @@ def load_model(root: Path, name: str, validate: Validate | None = None) -> Model
         ConfigRefusal: when it is not there (lists the models) or cannot be meant.
     """
     document = _read(root, "model", name, validate)
-    model = Model(name=name, **document.data)
+    model = Model(name=name, **with_floats(Model, document.data))
     if model.d_model % (2 * model.num_heads):
         raise ConfigRefusal(
             f"{model.num_heads} heads do not divide d_model {model.d_model} into even widths",

@@ -44,6 +44,10 @@ def _bits(cell: Cell) -> float | None:
     return TERNARY_BITS if bits == TERNARY else None if bits is None else float(bits)
 
 
+def _asymmetric(cell: Cell) -> str | None:
+    return None if cell.form.bits is None else str(cell.form.asymmetric).lower()
+
+
 NAMES: dict[str, Callable[[Cell], Value]] = {
     "cell": lambda cell: cell.id,
     "base": lambda cell: cell.base,
@@ -56,7 +60,7 @@ NAMES: dict[str, Callable[[Cell], Value]] = {
     "bits": _bits,
     "group": lambda cell: cell.form.group,
     "scale": lambda cell: cell.form.scale,
-    "asymmetric": lambda cell: "true" if cell.form.asymmetric else "false",
+    "asymmetric": _asymmetric,
     "block": lambda cell: cell.block,
     "start": lambda cell: cell.form.start if METHODS[cell.form.method].trains else None,
     "passes": lambda cell: cell.trunk.passes,

@@ -4,6 +4,7 @@ A spec is resolved (every field has its value) where it is used, and canonical (
 where it is fingerprinted: a new option with a default therefore changes no fingerprint.
 """
 
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
@@ -174,6 +175,12 @@ class Cell:
     def milestone(self) -> int:
         """Tokens on the trunk before the cool-down."""
         return self.cooldown.milestone_steps * self.trunk.model.tokens_per_step
+
+
+def with_floats(kind: type[Any], mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for the fields of a spec, with 1 written for 1.0 made 1.0: one spec, one JSON."""
+    real = {each.name for each in fields(kind) if each.type is float}
+    return {key: float(value) if key in real else value for key, value in mapping.items()}
 
 
 def resolved(spec: Any) -> dict[str, Any]:
