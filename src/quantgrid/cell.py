@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class Cell:
     device: str
     threads: int
     attempt: str
+    started_wall_s: float = field(default_factory=time.monotonic)
+    started_cpu_s: float = field(default_factory=time.process_time)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Cell":
@@ -62,10 +64,7 @@ class Cell:
             stage=get(contract.STAGE),
             fingerprint=get(contract.FINGERPRINT),
             spec=json.loads(Path(get(contract.SPEC)).read_bytes()),
-            parents={
-                role: {name: Path(path) for name, path in files.items()}
-                for role, files in parents.items()
-            },
+            parents={role: _files(paths) for role, paths in parents.items()},
             corpus=Path(get(contract.CORPUS)) if get(contract.CORPUS) else None,
             sentinel=Path(get(contract.SENTINEL)) if get(contract.SENTINEL) else None,
             out=Path(get(contract.OUT)),
@@ -105,7 +104,8 @@ class Cell:
                 "results": dict(results),
                 "receipt": receipt,
                 "environment": dict(environment or {}),
-                "cpu_s": round(time.process_time(), 3),
+                "wall_s": round(time.monotonic() - self.started_wall_s, 3),
+                "cpu_s": round(time.process_time() - self.started_cpu_s, 3),
             },
         )
 
@@ -149,6 +149,14 @@ class Progress:
             temporary = self._cell.progress.with_name(f"{self._cell.progress.name}.{os.getpid()}")
             temporary.write_text(json.dumps(facts))
             temporary.replace(self._cell.progress)
+
+
+def _files(paths: Mapping[str, str]) -> dict[str, Path]:
+    """Files of a parent by name; a parent that this very process made is given as a folder."""
+    folder = paths.get("")
+    if folder is None:
+        return {name: Path(path) for name, path in paths.items()}
+    return {path.name: path for path in Path(folder).iterdir()}
 
 
 def say(line: str) -> None:

@@ -62,7 +62,11 @@ TABLE = (
         "where to write the JSON that names files and results, last of all",
         "/w/a1/result.json",
     ),
-    Variable(STATE, "folder that outlives the attempt: checkpoints", "/volume/state/n0-s0"),
+    Variable(
+        STATE,
+        "folder that outlives the attempt, made by whoever needs it: checkpoints",
+        "/volume/state/n0-s0",
+    ),
     Variable(
         PROGRESS,
         "JSON file that the script may replace at any time: step, steps, loss",

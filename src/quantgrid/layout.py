@@ -31,6 +31,7 @@ TABLE = "results/{grid}.csv"
 LAWS = "results/{grid}-laws.csv"
 PLOT = "results/{grid}-{plot}.svg"
 PAGE = "results/{grid}.html"
+PAGE_SOURCES = ("page.j2", "page.css", "page.js")
 WANTED = "plan/{grid}.json"
 RESTORE = "plan/restore/{base}/{variant}.{fp}.json"
 LEDGER = "ledger.csv"

@@ -143,7 +143,7 @@ class Archive:
             expected=f"{expected['size_bytes']} bytes with sha256 {expected['sha256']}",
             seen=seen,
             where=self.store.address,
-            do="Restore it from a copy, or move it and the records that name it away; then run again.",
+            do="Restore it from a copy, or move it and the records that name it away.",
         )
 
     def _identity(self, clock: Clock) -> str:

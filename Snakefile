@@ -1,0 +1,49 @@
+# Cells become results/<base>/<variant>/result.json; a whole grid becomes results/<grid>.csv and
+# results/<grid>.html.  Rules move receipts; weights and states lie in the archive (ARCHITECTURE.md).
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from quantgrid import layout
+from quantgrid.workflow import Workflow
+
+min_version("9.27")
+
+
+configfile: Path(workflow.basedir) / layout.CONFIG
+
+
+plan = Workflow.open(config, code=workflow.basedir, is_main=workflow.is_main_process)
+
+
+wildcard_constraints:
+    **layout.WILDCARDS,
+
+
+localrules:
+    all,
+    corpus,
+    fold,
+    table,
+    report,
+
+
+rule all:
+    input:
+        plan.targets,
+
+
+rule corpus:
+    input:
+        plan.sentinel,
+
+
+include: "rules/corpus.smk"
+include: "rules/cells.smk"
+include: "rules/archive.smk"
+include: "rules/report.smk"
+
+
+onstart:
+    plan.start()

@@ -1,0 +1,16 @@
+# The only rule that writes results: it brings the record of a cell back from the archive.
+
+
+rule fold:
+    input:
+        plan.fold_input,
+    output:
+        layout.RESULT,
+    log:
+        layout.log_of(layout.RESULT),
+    conda:
+        layout.ENVIRONMENT
+    params:
+        record=plan.record,
+    shell:
+        "exec {plan.quantgrid} fold {params.record} {plan.archive} --out {output} 2> {log}"

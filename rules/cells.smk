@@ -1,0 +1,65 @@
+# One job makes one record: a milestone of a trunk, or the weights of a cell and their evaluation.
+# Receipts name the record; parents that the archive holds already are not inputs.
+
+
+rule milestone:
+    input:
+        corpus=plan.corpus_input,
+        clearance=plan.clearance,
+        earlier=plan.milestone_input,
+    output:
+        layout.TRUNK_RECEIPT,
+    log:
+        layout.log_of(layout.TRUNK_RECEIPT),
+    conda:
+        layout.ENVIRONMENT
+    params:
+        job=plan.milestone_job,
+    shell:
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"
+
+
+rule base:
+    input:
+        corpus=plan.corpus_input,
+        clearance=plan.clearance,
+        parents=plan.weights_input,
+    output:
+        layout.CELL_RECEIPT,
+    wildcard_constraints:
+        variant=plan.variants("base"),
+    log:
+        layout.log_of(layout.CELL_RECEIPT),
+    conda:
+        layout.ENVIRONMENT
+    params:
+        job=plan.cell_job,
+    shell:
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"
+
+
+use rule base as quantise with:
+    wildcard_constraints:
+        variant=plan.variants("quantise"),
+
+
+use rule base as qat with:
+    wildcard_constraints:
+        variant=plan.variants("qat"),
+
+
+rule evaluate:
+    input:
+        corpus=plan.corpus_input,
+        clearance=plan.clearance,
+        base=plan.evaluation_input,
+    output:
+        layout.EVALUATION_RECEIPT,
+    log:
+        layout.log_of(layout.EVALUATION_RECEIPT),
+    conda:
+        layout.ENVIRONMENT
+    params:
+        job=plan.evaluation_job,
+    shell:
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"

@@ -1,0 +1,25 @@
+# Raw text becomes shards and a manifest; another process re-reads them and publishes the sentinel.
+
+
+rule prepare:
+    output:
+        layout.PREPARED,
+    log:
+        layout.log_of(layout.PREPARED),
+    conda:
+        layout.ENVIRONMENT
+    shell:
+        "exec {plan.python} {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} 2> {log}"
+
+
+rule seal:
+    input:
+        layout.PREPARED,
+    output:
+        layout.SENTINEL,
+    log:
+        layout.log_of(layout.SENTINEL),
+    conda:
+        layout.ENVIRONMENT
+    shell:
+        "exec {plan.quantgrid} seal {plan.places} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} 2> {log}"

@@ -1,0 +1,66 @@
+"""What one Snakemake job asks of the runner: stages, each with what makes it the same."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from quantgrid.errors import ConfigRefusal
+from quantgrid.fingerprint import canonical
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """One script to run and the record it makes.
+
+    `parents` maps a role to the key of a record whose files the script gets.  `resume` lists keys
+    of earlier milestones of the same trunk, newest first: the first one that the archive holds
+    joins the parents as `milestone`; none is needed.
+    """
+
+    name: str
+    kind: str
+    record: str
+    fingerprint: str
+    science: str
+    spec: Mapping[str, Any]
+    parents: Mapping[str, str]
+    resume: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """The stages of one cell or milestone, in order; a stage may have an earlier one as parent."""
+
+    cell: str
+    seed: int
+    corpus: str
+    recipe: str
+    stages: tuple[Stage, ...]
+
+    @property
+    def last(self) -> Stage:
+        """The stage whose record the job's receipt names."""
+        return self.stages[-1]
+
+    def to_json(self) -> str:
+        """Canonical JSON, as it stands on the runner's command line."""
+        return canonical(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Job":
+        """Read a job.
+
+        Raises:
+            ConfigRefusal: when it is not a job.
+        """
+        try:
+            fields = json.loads(text)
+            stages = tuple(
+                Stage(**{**stage, "resume": tuple(stage["resume"])}) for stage in fields["stages"]
+            )
+            return cls(**{**fields, "stages": stages})
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConfigRefusal(
+                "this is not a job", expected="the JSON of quantgrid.job", seen=text[:80]
+            ) from error

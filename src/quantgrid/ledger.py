@@ -1,0 +1,62 @@
+"""ledger.csv: what was run, where and at what cost; tracked by git, so that the repository knows.
+
+One row per cell and fingerprint, sorted; rows are added or brought up to date, never removed.
+"""
+
+import csv
+import fcntl
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+from quantgrid import atomic
+from quantgrid.archive.record import Record
+
+COLUMNS = ("cell", "fingerprint", "verdict", "where", "when", "cost_usd")
+
+
+def enter(path: Path, lock: Path, record: Record) -> None:
+    """Add a folded record to the ledger, or bring its row up to date.
+
+    Args:
+        path: The ledger.
+        lock: A file that serialises the folds of this working copy.
+        record: A verified record of kind `cells`.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        rows = read(path)
+        row = _row(record)
+        key = (row["cell"], row["fingerprint"])
+        if rows.get(key) != row:
+            rows[key] = row
+            atomic.publish(path, _text(rows).encode())
+
+
+def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
+    """The rows of a ledger by cell and fingerprint; none when there is no ledger yet."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {(row["cell"], row["fingerprint"]): row for row in csv.DictReader(file)}
+
+
+def _row(record: Record) -> dict[str, str]:
+    cost = record["cost"]
+    return {
+        "cell": record["cell"],
+        "fingerprint": record["fingerprint"],
+        "verdict": record["verdict"] or "unjudged",
+        "where": record["platform"]["name"],
+        "when": record["deposited"],
+        "cost_usd": "" if cost is None else f"{cost['usd']:.4f}",
+    }
+
+
+def _text(rows: Mapping[tuple[str, str], Mapping[str, str]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows[key] for key in sorted(rows))
+    return out.getvalue()

@@ -1,0 +1,236 @@
+"""What every cell of a grid is made from, with fingerprints: pure, from the grid and digests."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from quantgrid import layout
+from quantgrid.fingerprint import digest, science_digest
+from quantgrid.forms import METHODS
+from quantgrid.grid import Grid
+from quantgrid.job import Job, Stage
+from quantgrid.spec import BASE, Cell, Trunk, canonical_spec, fingerprint, resolved
+
+ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Science:
+    """The science digests of one source tree; `root` is the folder of the Snakefile."""
+
+    root: Path
+
+    def stage(self, name: str) -> str:
+        """Digest of the script of a stage and its import closure."""
+        return _digest(layout.script(self.root, name), layout.source_root(self.root))
+
+    def method(self, name: str, method: str) -> str:
+        """Digest of a stage that runs a method: the script and the method's module together."""
+        module = layout.method_module(self.root, method)
+        if not module.is_file():
+            return ABSENT
+        return digest([self.stage(name), _digest(module, layout.source_root(self.root))])
+
+
+@cache
+def _digest(entry: Path, source_root: Path) -> str:
+    return science_digest(entry, source_root=source_root)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lineage:
+    """Stages of all milestones, weights and cells of a grid.
+
+    `milestones` is keyed by trunk id and tokens, `bases` by base id, the others by cell id.
+    `asked` holds the cells of the grid and, where the grid leaves it out, the base of each.
+    """
+
+    grid: Grid
+    asked: dict[str, Cell] = field(default_factory=dict)
+    trunks: dict[str, Trunk] = field(default_factory=dict)
+    milestones: dict[tuple[str, int], Stage] = field(default_factory=dict)
+    bases: dict[str, Stage] = field(default_factory=dict)
+    weights: dict[str, Stage] = field(default_factory=dict)
+    cells: dict[str, Stage] = field(default_factory=dict)
+
+    def job(self, cell: Cell) -> Job:
+        """All stages of a cell."""
+        return self._job(cell.id, cell.trunk, self.weights[cell.id], self.cells[cell.id])
+
+    def evaluation(self, cell: Cell) -> Job:
+        """Only the evaluation of a cell whose weights exist."""
+        return self._job(cell.id, cell.trunk, self.cells[cell.id])
+
+    def milestone(self, trunk: Trunk, milestone: int) -> Job:
+        """The stage that trains a trunk up to a milestone."""
+        return self._job(f"{trunk.id}/{milestone}", trunk, self.milestones[trunk.id, milestone])
+
+    def _job(self, owner: str, trunk: Trunk, *stages: Stage) -> Job:
+        return Job(
+            cell=owner,
+            seed=trunk.seed,
+            corpus=self.grid.corpus.name,
+            recipe=self.grid.corpus.digest,
+            stages=stages,
+        )
+
+
+def trace(grid: Grid, science: Science) -> Lineage:
+    """Fingerprint every milestone, weights and cell of a grid."""
+    lineage = Lineage(grid=grid)
+    maker = _Maker(grid, science)
+    for cell in grid.cells:
+        plain = cell if cell.form == BASE else replace(cell, form=BASE)
+        if plain.id not in lineage.asked:
+            _trace_base(plain, lineage, maker)
+    _link_milestones(lineage.milestones)
+    for cell in grid.cells:
+        if cell.form != BASE:
+            base = lineage.bases[cell.base]
+            _add(cell, maker.weights(cell, base, lineage), lineage, maker)
+    return lineage
+
+
+def _trace_base(cell: Cell, lineage: Lineage, maker: "_Maker") -> None:
+    where = (cell.trunk.id, cell.milestone)
+    lineage.trunks[cell.trunk.id] = cell.trunk
+    if where not in lineage.milestones:
+        lineage.milestones[where] = maker.milestone(cell)
+    lineage.bases[cell.base] = maker.base(cell, lineage)
+    _add(cell, lineage.bases[cell.base], lineage, maker)
+
+
+def _add(cell: Cell, weights: Stage, lineage: Lineage, maker: "_Maker") -> None:
+    lineage.asked[cell.id] = cell
+    lineage.weights[cell.id] = weights
+    lineage.cells[cell.id] = maker.evaluation(cell, weights, lineage.bases[cell.base])
+
+
+def _link_milestones(milestones: dict[tuple[str, int], Stage]) -> None:
+    """Tell each milestone which earlier ones it may go on from, newest first."""
+    earlier: dict[str, list[str]] = {}
+    for (trunk, at), stage in sorted(milestones.items()):
+        before = earlier.setdefault(trunk, [])
+        milestones[trunk, at] = replace(stage, resume=tuple(reversed(before)))
+        before.append(stage.record)
+
+
+_resolved = cache(resolved)
+_canonical = cache(canonical_spec)
+
+
+def _resolved_cell(cell: Cell) -> dict[str, Any]:
+    """Like `resolved`, with parts that thousands of cells share computed once."""
+    values = {each.name: getattr(cell, each.name) for each in fields(cell)}
+    return {
+        name: _resolved(value) if is_dataclass(value) else value for name, value in values.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    grid: Grid
+    science: Science
+
+    def milestone(self, cell: Cell) -> Stage:
+        size = cell.trunk.model.tokens_per_step
+        length = {"num_tokens": cell.milestone, "num_steps": cell.milestone // size}
+        return self._stage(
+            "trunk",
+            "trunks",
+            f"{cell.trunk.id}/{cell.milestone}",
+            canonical={"trunk": _canonical(cell.trunk), **length},
+            spec={"trunk": _resolved(cell.trunk), **length},
+            science=self.science.stage("trunk"),
+        )
+
+    def base(self, cell: Cell, lineage: Lineage) -> Stage:
+        return self._stage(
+            "cooldown",
+            "weights",
+            f"{cell.base}/none",
+            canonical=self._branch(cell, _canonical),
+            spec=self._branch(cell, _resolved),
+            science=self.science.stage("cooldown"),
+            milestone=lineage.milestones[cell.trunk.id, cell.milestone],
+        )
+
+    def weights(self, cell: Cell, base: Stage, lineage: Lineage) -> Stage:
+        if not METHODS[cell.form.method].trains:
+            return self._quantised(cell, base)
+        milestone = lineage.milestones[cell.trunk.id, cell.milestone]
+        parents = {"milestone": milestone} if cell.form.start == "cooldown" else {}
+        return self._stage(
+            "qat",
+            "weights",
+            cell.id,
+            canonical={"form": _canonical(cell.form), **self._branch(cell, _canonical)},
+            spec={"form": _resolved(cell.form), **self._branch(cell, _resolved)},
+            science=self.science.method("qat", cell.form.method),
+            **parents,
+        )
+
+    def _quantised(self, cell: Cell, base: Stage) -> Stage:
+        model = cell.trunk.model
+        return self._stage(
+            "quantise",
+            "weights",
+            cell.id,
+            canonical={"form": _canonical(cell.form), "model": _canonical(model)},
+            spec={
+                "form": _resolved(cell.form),
+                "model": _resolved(model),
+                "seed": cell.trunk.seed,
+            },
+            science=self.science.method("quantise", cell.form.method),
+            base=base,
+        )
+
+    def evaluation(self, cell: Cell, weights: Stage, base: Stage) -> Stage:
+        return self._stage(
+            "evaluate",
+            "cells",
+            cell.id,
+            canonical={"evaluation": _canonical(cell.evaluation)},
+            spec={
+                "evaluation": _resolved(cell.evaluation),
+                "model": _resolved(cell.trunk.model),
+                "cell": _resolved_cell(cell),
+            },
+            science=self.science.stage("evaluate"),
+            weights=weights,
+            base=base,
+        )
+
+    def _branch(self, cell: Cell, form: Any) -> dict[str, Any]:
+        return {"trunk": form(cell.trunk), "cooldown": form(cell.cooldown)}
+
+    def _stage(
+        self,
+        name: str,
+        kind: str,
+        owner: str,
+        *,
+        canonical: Mapping[str, Any],
+        spec: Mapping[str, Any],
+        science: str,
+        **parents: Stage,
+    ) -> Stage:
+        own = fingerprint(
+            name,
+            dict(canonical),
+            parents={role: parent.fingerprint for role, parent in parents.items()},
+            corpus=self.grid.corpus.digest,
+            science=science,
+        )
+        return Stage(
+            name=name,
+            kind=kind,
+            record=layout.record_key(kind, owner, own),
+            fingerprint=own,
+            science=science,
+            spec=spec,
+            parents={role: parent.record for role, parent in parents.items()},
+        )

@@ -1,0 +1,97 @@
+"""What is current, what the archive restores, what must be made: pure, decided once at parse."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from quantgrid.archive import owners
+from quantgrid.lineage import ABSENT, Lineage
+from quantgrid.spec import Cell
+
+_NAMED = 5
+
+
+class State(StrEnum):
+    """What a cell needs."""
+
+    CURRENT = "current"
+    RESTORE = "restore"
+    EVALUATE = "evaluate"
+    MAKE = "make"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The state of every cell of a grid.
+
+    Args:
+        lineage: What each cell is made from.
+        index: Keys of all records of the archive.
+        local: Fingerprint of the local result of each cell that has a readable one.
+        wanted: The cells that were selected.
+    """
+
+    lineage: Lineage
+    index: frozenset[str]
+    local: Mapping[str, str]
+    wanted: tuple[Cell, ...]
+
+    def state(self, cell: Cell) -> State:
+        """What a cell needs."""
+        stage = self.lineage.cells[cell.id]
+        if self.local.get(cell.id) == stage.fingerprint:
+            return State.CURRENT
+        if stage.record in self.index:
+            return State.RESTORE
+        weights = self.lineage.weights[cell.id].record
+        return State.EVALUATE if weights in self.index else State.MAKE
+
+    def is_stale(self, cell: Cell) -> bool:
+        """Whether only results of other fingerprints exist for a cell."""
+        if self.state(cell) not in {State.MAKE, State.EVALUATE}:
+            return False
+        return cell.id in self._archived_fingerprints or cell.id in self.local
+
+    def is_folded_over(self, cell: Cell) -> bool:
+        """Whether a local result of another fingerprint is in the way of a restored one."""
+        return cell.id in self.local and self.state(cell) is not State.CURRENT
+
+    def unwritten(self) -> dict[str, list[str]]:
+        """Methods that no module of this source tree implements, with the cells that need them."""
+        found: dict[str, list[str]] = {}
+        for cell in self.wanted:
+            is_made = self.state(cell) is State.MAKE
+            if is_made and self.lineage.weights[cell.id].science == ABSENT:
+                found.setdefault(cell.form.method, []).append(cell.id)
+        return found
+
+    def line(self) -> str:
+        """The plan in one line, and one line that names stale cells if there are any."""
+        states = [self.state(cell) for cell in self.wanted]
+        counts = {state: states.count(state) for state in State}
+        stale = [cell.id for cell in self.wanted if self.is_stale(cell)]
+        make = counts[State.MAKE] + counts[State.EVALUATE]
+        text = (
+            f"plan {self.lineage.grid.name}: {len(states)} cells: "
+            f"{counts[State.CURRENT]} current, restore {counts[State.RESTORE]}, make {make}"
+        )
+        if counts[State.EVALUATE]:
+            text += f" ({counts[State.EVALUATE]} by evaluation only)"
+        text += f", stale {len(stale)}"
+        return f"{text}\n{_stale_line(stale)}" if stale else text
+
+    @cached_property
+    def _archived_fingerprints(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for owner, fingerprint in owners(self.index):
+            found.setdefault(owner, set()).add(fingerprint)
+        return found
+
+
+def _stale_line(stale: list[str]) -> str:
+    more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
+    return (
+        f"stale: {', '.join(stale[:_NAMED])}{more}: "
+        "older records stay in the archive and out of the table"
+    )

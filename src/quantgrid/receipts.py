@@ -1,0 +1,76 @@
+"""Receipts: the small files that Snakemake moves, each naming a record in an archive."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from quantgrid import atomic, layout
+from quantgrid.archive import Deposit
+from quantgrid.errors import ArchiveRefusal
+
+_DEPOSITED = (layout.TRUNK_RECEIPT, layout.CELL_RECEIPT, layout.EVALUATION_RECEIPT)
+_NAMED = 3
+
+
+def publish(path: Path, deposit: Deposit) -> None:
+    """Write the receipt of a deposit."""
+    atomic.publish_json(path, asdict(deposit))
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt of this working copy: where it lies and what it says."""
+
+    path: Path
+    record: str
+    archive: str
+
+
+def receipts(root: Path) -> Iterator[Receipt]:
+    """All receipts of records; an unreadable one was never published and is left to Snakemake."""
+    for pattern in _DEPOSITED:
+        folder = root / pattern.partition("/{")[0]
+        for path in sorted(folder.rglob("*.json")):
+            try:
+                said = json.loads(path.read_bytes())
+                yield Receipt(path.relative_to(root), said["record"], said["archive"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+
+
+def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: str) -> None:
+    """Refuse an archive that lacks what this working copy deposited.
+
+    Args:
+        root: The working copy.
+        index: Keys of all records of the archive.
+        archive: Identity of the archive, None when it holds nothing.
+        address: Where the archive is.
+
+    Raises:
+        ArchiveRefusal: for another archive, or one that lost records.
+    """
+    known = list(receipts(root))
+    foreign = sorted({r.archive for r in known} - {archive})
+    if foreign:
+        raise ArchiveRefusal(
+            "this is not the archive that this working copy deposited into, so nothing was planned",
+            expected=f"archive {foreign[0]} ({sum(r.archive in foreign for r in known)} receipts)",
+            seen=f"archive {archive}" if archive else "an empty place",
+            where=address,
+            do="Nothing is lost there: set `archive` to the right place, "
+            "or run `quantgrid archive forget` to give those receipts up.",
+        )
+    lost = [r for r in known if r.record not in index]
+    if lost:
+        names = ", ".join(r.record for r in lost[:_NAMED])
+        raise ArchiveRefusal(
+            f"the archive lost {len(lost)} records that this working copy deposited, "
+            "so nothing was planned",
+            expected=names + (" ..." if len(lost) > _NAMED else ""),
+            seen=f"{len(known) - len(lost)} of {len(known)} deposited records",
+            where=address,
+            do="Restore the archive from a copy, "
+            "or run `quantgrid archive forget` to make them anew.",
+        )

@@ -1,0 +1,329 @@
+"""Starts the scripts of one job under the cell contract and deposits what they made.
+
+The order is fixed: resolve parents, run, deposit each finished stage, publish the receipt.  A job
+that dies anywhere leaves the archive with whole records only, and the next attempt skips those.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from quantgrid import CONTRACT_VERSION, atomic, contract, layout, workspace
+from quantgrid.archive import Archive, Deposit
+from quantgrid.archive.record import Record
+from quantgrid.clock import Clock, timestamp
+from quantgrid.errors import ArchiveRefusal, Checkpointed, DataFault, Fault, QuantgridError, Refusal
+from quantgrid.fingerprint import digest_file
+from quantgrid.job import Job, Stage
+
+_GRACE_S = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """Where a job runs: folders, device and the name of the platform."""
+
+    code: Path
+    root: Path
+    volume: Path
+    platform: str
+    device: str
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the process of an attempt ended."""
+
+    attempt: str
+    started: str
+    wall_s: float
+    cpu_s: float
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """The private place of one stage of an attempt."""
+
+    stage: Stage
+    folder: Path
+
+    @property
+    def out(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "result.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Runs jobs on one machine, into one archive."""
+
+    archive: Archive
+    machine: Machine
+    clock: Clock
+
+    def run(self, job: Job, *, progress: Path) -> Deposit:
+        """Make every record of a job that the archive lacks.
+
+        Args:
+            job: The stages.
+            progress: Where the script may tell a person how far it is.
+
+        Returns:
+            The deposit of the last stage.
+
+        Raises:
+            QuantgridError: with the script's exit code, when a script did not finish.
+        """
+        pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
+        if pending:
+            with workspace.attempt(self.machine.root / layout.WORK, self.clock) as folder:
+                self._attempt(job, pending, folder, progress)
+        record = self.archive.record(job.last.record)
+        identity = self.archive.find_identity()
+        return Deposit(job.last.record, record["digest"], str(identity))
+
+    def _attempt(self, job: Job, pending: list[Stage], folder: Path, progress: Path) -> None:
+        desks = [
+            _Desk(stage, folder / f"{number}-{stage.name}") for number, stage in enumerate(pending)
+        ]
+        arguments: list[str] = []
+        for desk in desks:
+            environment = self._set_up(job, desk, desks, progress)
+            arguments += [str(layout.script(self.machine.code, desk.stage.name)), str(environment)]
+        progress.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            ended = self._start(folder.name, arguments, cwd=folder)
+        finally:
+            progress.unlink(missing_ok=True)
+        for desk in desks:
+            if desk.result.exists():
+                self._deposit(job, desk, ended)
+        refuse_unfinished(job, ended)
+
+    # -- before -----------------------------------------------------------------------------------
+
+    def _set_up(self, job: Job, desk: _Desk, desks: list[_Desk], progress: Path) -> Path:
+        """Write spec, parents and contract of a stage; the path of the contract file."""
+        desk.out.mkdir(parents=True)
+        spec, parents = desk.folder / "spec.json", desk.folder / "parents.json"
+        spec.write_text(json.dumps(desk.stage.spec))
+        parents.write_text(json.dumps(self._parents(desk.stage, desks)))
+        path = desk.folder / "contract.json"
+        path.write_text(json.dumps(self._contract(job, desk, spec, parents, progress)))
+        return path
+
+    def _parents(self, stage: Stage, desks: list[_Desk]) -> dict[str, dict[str, str]]:
+        made_here = {desk.stage.record: desk for desk in desks}
+        parents = {}
+        for role, key in stage.parents.items():
+            desk = made_here.get(key)
+            parents[role] = {"": str(desk.out)} if desk else self._verified(self._parent(key, role))
+        newest = next(filter(None, map(self.archive.find_record, stage.resume)), None)
+        if newest:
+            parents["milestone"] = self._verified(newest)
+        return parents
+
+    def _parent(self, key: str, role: str) -> Record:
+        record = self.archive.find_record(key)
+        if record is None:
+            raise ArchiveRefusal(
+                f"the {role} that this job starts from is not in the archive",
+                expected=key,
+                where=self.archive.store.address,
+                do="Ask Snakemake for the result; it makes what is missing first.",
+            )
+        return record
+
+    def _verified(self, record: Record) -> dict[str, str]:
+        cache = self.machine.root / layout.BLOB_CACHE
+        return {name: str(path) for name, path in self.archive.files(record, cache).items()}
+
+    def _contract(
+        self, job: Job, desk: _Desk, spec: Path, parents: Path, progress: Path
+    ) -> dict[str, str]:
+        root, names = self.machine.root, {"corpus": job.corpus, "fp": job.recipe}
+        return {
+            contract.CONTRACT: str(CONTRACT_VERSION),
+            contract.CELL: job.cell,
+            contract.STAGE: desk.stage.name,
+            contract.FINGERPRINT: desk.stage.fingerprint,
+            contract.SPEC: str(spec),
+            contract.PARENTS: str(parents),
+            contract.CORPUS: str(layout.corpus_folder(self.machine.volume, job.corpus, job.recipe)),
+            contract.SENTINEL: str(root / layout.SENTINEL.format(**names)),
+            contract.WORK: str(desk.folder),
+            contract.OUT: str(desk.out),
+            contract.RESULT: str(desk.result),
+            contract.STATE: str(root / layout.STATE / job.cell),
+            contract.PROGRESS: str(progress),
+            contract.METRICS: str(desk.folder / "metrics.jsonl"),
+            contract.DEVICE: self.machine.device,
+            contract.THREADS: str(self.machine.threads),
+            contract.SEED: str(job.seed),
+            contract.DEADLINE: "",
+            contract.GRACE: str(_GRACE_S),
+            contract.ATTEMPT: desk.folder.parent.name,
+        }
+
+    # -- during -----------------------------------------------------------------------------------
+
+    def _start(self, attempt: str, arguments: list[str], *, cwd: Path) -> Ended:
+        """Run the scripts in a process group of their own and wait."""
+        started, begin_s = self.clock.now(), self.clock.monotonic_s()
+        threads = {"OMP_NUM_THREADS": str(self.machine.threads)}
+        child = subprocess.Popen(
+            [sys.executable, "-m", "quantgrid.stages", *arguments],
+            cwd=cwd,
+            env={**os.environ, **threads},
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+        )
+        with _forwarding(child):
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        return Ended(
+            attempt=attempt,
+            started=timestamp(started),
+            wall_s=round(self.clock.monotonic_s() - begin_s, 3),
+            cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
+            exit_code=child.returncode,
+        )
+
+    # -- after ------------------------------------------------------------------------------------
+
+    def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:
+        finished = json.loads(desk.result.read_bytes())
+        files = {path.name: path for path in desk.out.iterdir() if not atomic.is_debris(path.name)}
+        _refuse_other(desk.stage, finished, files)
+        body = self._body(job, desk.stage, finished, ended)
+        self.archive.deposit(desk.stage.record, body, files, clock=self.clock)
+
+    def _body(
+        self, job: Job, stage: Stage, finished: Mapping[str, Any], ended: Ended
+    ) -> dict[str, Any]:
+        spec = {"cell": stage.spec["cell"]} if stage.kind == "cells" else dict(stage.spec)
+        host = socket.gethostname()
+        receipt = finished["receipt"]
+        body = {
+            "kind": stage.kind,
+            "cell": job.cell,
+            "stage": stage.name,
+            "fingerprint": stage.fingerprint,
+            "spec": spec,
+            "parents": dict(stage.parents),
+            "science": stage.science,
+            "corpus": {
+                "name": job.corpus,
+                "recipe": job.recipe,
+                "manifest": receipt["manifest"] if receipt else None,
+            },
+            "results": finished["results"],
+            "receipt": receipt,
+            "work": {"wall_s": finished["wall_s"], "cpu_s": finished["cpu_s"]},
+            "links": [_link(ended, host, self.machine.platform)],
+            "counters": {"links": 1, "interruptions": 0, "failures": 0},
+            "platform": {
+                "name": self.machine.platform,
+                "host": host,
+                "python": sys.version.split()[0],
+                **finished["environment"],
+            },
+            "blobs": finished["files"],
+            "clearance": None,
+            "hold": None,
+            "cost": None,
+            "verdict": None,
+            "deposited": timestamp(self.clock.now()),
+        }
+        return body | self._ancestry(stage)
+
+    def _ancestry(self, stage: Stage) -> dict[str, Any]:
+        """A cell's record tells of its weights too, so that a result is complete by itself."""
+        if stage.kind != "cells":
+            return {}
+        weights = self.archive.record(stage.parents["weights"])
+        told = ("stage", "fingerprint", "science", "results", "receipt", "work", "links")
+        return {"weights": {name: weights[name] for name in (*told, "platform", "blobs")}}
+
+
+def _link(ended: Ended, host: str, platform: str) -> dict[str, Any]:
+    return {
+        "attempt": ended.attempt,
+        "started": ended.started,
+        "wall_s": ended.wall_s,
+        "cpu_s": ended.cpu_s,
+        "exit_code": ended.exit_code,
+        "host": host,
+        "platform": platform,
+    }
+
+
+def _refuse_other(stage: Stage, finished: Mapping[str, Any], files: Mapping[str, Path]) -> None:
+    """Refuse a result of another fingerprint, and files that changed after they were named."""
+    if finished["fingerprint"] != stage.fingerprint:
+        raise DataFault(
+            f"the script of stage {stage.name} finished another cell",
+            expected=stage.fingerprint,
+            seen=finished["fingerprint"],
+        )
+    seen = {name: digest_file(path) for name, path in sorted(files.items())}
+    named = {name: facts["sha256"] for name, facts in sorted(finished["files"].items())}
+    if seen != named:
+        raise DataFault(
+            f"the files of stage {stage.name} are not those that its script named",
+            expected=named,
+            seen=seen,
+        )
+
+
+def refuse_unfinished(job: Job, ended: Ended) -> None:
+    """Turn the exit code of the scripts into this runner's.
+
+    Raises:
+        QuantgridError: unless the code is 0.
+    """
+    if ended.exit_code == 0:
+        return
+    what = f"{job.cell} ended with exit code {ended.exit_code}"
+    if ended.exit_code < 0:
+        what = f"{job.cell} was ended by {signal.Signals(-ended.exit_code).name}"
+    kinds: dict[int, type[QuantgridError]] = {
+        Refusal.exit_code: Refusal,
+        Checkpointed.exit_code: Checkpointed,
+    }
+    raise kinds.get(ended.exit_code, Fault)(what, do="The lines above say why.")
+
+
+class _forwarding:  # noqa: N801 - used as a context manager, like a function
+    """While the child runs, SIGTERM and SIGINT go to its whole group."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child = child
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._forward)
+
+    def __exit__(self, *_: object) -> None:
+        for number, old in self._before.items():
+            signal.signal(number, old)
+
+    def _forward(self, number: int, _: FrameType | None) -> None:
+        try:
+            os.killpg(self._child.pid, number)
+        except ProcessLookupError:
+            return

@@ -1,0 +1,340 @@
+"""The adapter to Snakemake: input functions, params and targets as methods of one object.
+
+The plan is made in the main process only.  The inner processes that Snakemake starts on other
+machines parse the same Snakefile without index and network: every input function returns [] there,
+and the wildcards carry the fingerprints, so that the job exists all the same.
+"""
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quantgrid import atomic, layout
+from quantgrid.archive import Archive
+from quantgrid.controller import Controller
+from quantgrid.errors import ConfigRefusal, QuantgridError
+from quantgrid.forms import METHODS
+from quantgrid.job import Job
+from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
+from quantgrid.plan import Plan, State
+from quantgrid.receipts import vouch
+from quantgrid.select import parse
+from quantgrid.spec import BASE, Cell
+from quantgrid.store import open_store
+
+Wildcards = Any
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """What the rules ask: `plan` is None in inner processes."""
+
+    code: Path
+    root: Path
+    settings: Settings
+    platform: Platform
+    lineage: Lineage
+    plan: Plan | None
+
+    @classmethod
+    def open(cls, config: Mapping[str, Any], *, code: str, is_main: bool) -> "Workflow":
+        """Load configuration and grid, look at archive and results, print the plan line.
+
+        Args:
+            config: Snakemake's config with everything that overrides the file.
+            code: The folder of the Snakefile.
+            is_main: Whether this is the controller and not an inner process.
+        """
+        try:
+            return cls._open(config, Path(code).resolve(), Path.cwd(), is_main=is_main)
+        except QuantgridError as error:
+            stop(error)
+
+    @classmethod
+    def _open(
+        cls, config: Mapping[str, Any], code: Path, root: Path, *, is_main: bool
+    ) -> "Workflow":
+        settings = load_settings(code, config, validate=_validate)
+        grid = load_grid(code, settings.grid, validate=_validate)
+        lineage = trace(grid, Science(code))
+        plan = make_plan(settings, lineage, root) if is_main else None
+        if plan:
+            print(plan.line(), file=sys.stderr, flush=True)
+        platform = load_platform(code, settings.platform, validate=_validate)
+        return cls(code, root, settings, platform, lineage, plan)
+
+    # -- commands ---------------------------------------------------------------------------------
+
+    @property
+    def quantgrid(self) -> str:
+        """The command `quantgrid`, quoted for a shell."""
+        return f"{shlex.quote(sys.executable)} -m quantgrid"
+
+    @property
+    def python(self) -> str:
+        """The interpreter for scripts, quoted for a shell."""
+        return shlex.quote(sys.executable)
+
+    @property
+    def places(self) -> str:
+        """Options that name the code and the volume."""
+        return shlex.join(["--root", str(self.code), "--volume", str(self.settings.volume)])
+
+    @property
+    def prepare(self) -> str:
+        """The script that makes shards of text, quoted for a shell."""
+        return shlex.quote(str(layout.script(self.code, "prepare")))
+
+    @property
+    def archive(self) -> str:
+        """The option that names the archive."""
+        return shlex.join(["--archive", self.settings.archive])
+
+    @property
+    def run(self) -> str:
+        """The runner with everything that is not the job's own."""
+        machine = shlex.join(["--platform", self.platform.name, "--device", self.platform.device])
+        return f"{self.quantgrid} run {self.places} {self.archive} {machine}"
+
+    # -- targets ----------------------------------------------------------------------------------
+
+    @property
+    def grid(self) -> str:
+        """Name of the grid."""
+        return self.settings.grid
+
+    @property
+    def cells(self) -> list[str]:
+        """Results of all cells of the grid."""
+        return [_result(cell) for cell in self.lineage.grid.cells]
+
+    def targets(self, _: Wildcards = None) -> list[str]:
+        """Results of the selected cells; table and page when no cell was left out."""
+        if not self.plan:
+            return []
+        wanted = [_result(cell) for cell in self.plan.wanted]
+        whole = len(wanted) == len(self.lineage.grid.cells)
+        pages = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.PAGE)]
+        return wanted + (pages if whole else [])
+
+    def wanted_file(self, _: Wildcards = None) -> str:
+        """The file that tells the table which fingerprint each row must have."""
+        relative = layout.WANTED.format(grid=self.grid)
+        if self.plan:
+            made = self.lineage.cells
+            cells = {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.cells}
+            _publish_if_changed(self.root / relative, {"grid": self.grid, "cells": cells})
+        return relative
+
+    # -- corpus -----------------------------------------------------------------------------------
+
+    @property
+    def corpus(self) -> dict[str, str]:
+        """Wildcards of the corpus of the grid."""
+        recipe = self.lineage.grid.corpus
+        return {"corpus": recipe.name, "fp": recipe.digest}
+
+    @property
+    def sentinel(self) -> str:
+        """The sentinel of the corpus of the grid."""
+        return layout.SENTINEL.format(**self.corpus)
+
+    def corpus_input(self, _: Wildcards) -> list[str]:
+        """The sentinel: training and evaluation start after the seal."""
+        return [self.sentinel] if self.plan else []
+
+    def clearance(self, _: Wildcards) -> list[str]:
+        """The clearance that a paid platform needs; the desk needs none."""
+        return []
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def variants(rule: str) -> str:
+        """The variants that a rule makes, as a pattern for its wildcard."""
+        if rule == "base":
+            return BASE.id
+        names = [name for name, method in METHODS.items() if method.trains == (rule == "qat")]
+        return f"(?:{'|'.join(name for name in names if name != BASE.method)})-[^/.]+"
+
+    def milestone_input(self, wildcards: Wildcards) -> list[str]:
+        """The newest earlier milestone of the trunk, unless the archive holds it."""
+        stage = self.lineage.milestones[wildcards.trunk, int(wildcards.milestone)]
+        return [] if not stage.resume else self._made(stage.resume[0])
+
+    def weights_input(self, wildcards: Wildcards) -> list[str]:
+        """What the weights of a cell are made from, unless the archive holds it.
+
+        The evaluation compares with the base, so that the base is always among them.
+        """
+        cell = self._cell(wildcards)
+        weights = self.lineage.weights[cell.id]
+        parents = {*weights.parents.values(), self.lineage.bases[cell.base].record}
+        return [path for key in sorted(parents - {weights.record}) for path in self._made(key)]
+
+    def evaluation_input(self, wildcards: Wildcards) -> list[str]:
+        """The base that the evaluation compares with, unless the archive holds it."""
+        return self._made(self.lineage.bases[self._cell(wildcards).base].record)
+
+    def fold_input(self, wildcards: Wildcards) -> list[str]:
+        """The receipt of a cell that must be made; a fresh file when an old result is replaced."""
+        if not self.plan:
+            return []
+        cell = self._cell(wildcards)
+        stage = self.lineage.cells[cell.id]
+        names = {"base": cell.base, "variant": cell.variant, "fp": stage.fingerprint}
+        state = self.plan.state(cell)
+        if state is State.MAKE:
+            return [layout.CELL_RECEIPT.format(**names)]
+        if state is State.EVALUATE:
+            return [layout.EVALUATION_RECEIPT.format(**names)]
+        if self.plan.is_folded_over(cell):
+            return [self._fresh(layout.RESTORE.format(**names), stage.record)]
+        return []
+
+    def milestone_job(self, wildcards: Wildcards) -> str:
+        """The job that trains a trunk up to a milestone."""
+        trunk = self.lineage.trunks[wildcards.trunk]
+        return self._checked(self.lineage.milestone(trunk, int(wildcards.milestone)), wildcards)
+
+    def cell_job(self, wildcards: Wildcards) -> str:
+        """The job that makes the weights of a cell and evaluates them."""
+        return self._checked(self.lineage.job(self._cell(wildcards)), wildcards)
+
+    def evaluation_job(self, wildcards: Wildcards) -> str:
+        """The job that evaluates a cell whose weights exist."""
+        return self._checked(self.lineage.evaluation(self._cell(wildcards)), wildcards)
+
+    def record(self, wildcards: Wildcards) -> str:
+        """The key of the record of a cell."""
+        return self.lineage.cells[self._cell(wildcards).id].record
+
+    # -- the controller ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Before the first job: one controller per working copy, no debris, nothing unwritten."""
+        assert self.plan is not None  # noqa: S101 - hooks run in the main process only
+        try:
+            refuse_unwritten(self.plan)
+            Controller(self.root, open_store(self.settings.archive, self.root)).start()
+        except QuantgridError as error:
+            stop(error)
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _cell(self, wildcards: Wildcards) -> Cell:
+        owner = f"{wildcards.base}/{wildcards.variant}"
+        if owner not in self.lineage.asked:
+            stop(
+                ConfigRefusal(
+                    f"grid {self.grid} has no cell {owner}",
+                    do="`quantgrid cells` lists its cells; `--config grid=NAME` takes another.",
+                )
+            )
+        return self.lineage.asked[owner]
+
+    def _made(self, record: str) -> list[str]:
+        """The receipt of a record, or nothing when the archive holds it."""
+        if not self.plan or record in self.plan.index:
+            return []
+        kind, _, rest = record.partition("/")
+        owner, fingerprint, _ = rest.rsplit("/", 2)
+        first, second = owner.split("/")
+        if kind == "trunks":
+            names = {"trunk": first, "milestone": second, "fp": fingerprint}
+            return [layout.TRUNK_RECEIPT.format(**names)]
+        cell = self.lineage.cells[owner]
+        return [layout.CELL_RECEIPT.format(base=first, variant=second, fp=cell.fingerprint)]
+
+    def _checked(self, job: Job, wildcards: Wildcards) -> str:
+        if job.last.fingerprint != wildcards.fp:
+            stop(
+                ConfigRefusal(
+                    f"{job.cell} is asked for under another fingerprint than this source has",
+                    expected=job.last.fingerprint,
+                    seen=wildcards.fp,
+                    do="Ask for the result file of the cell instead of its receipt.",
+                )
+            )
+        return job.to_json()
+
+    def _fresh(self, relative: str, record: str) -> str:
+        atomic.publish_json(self.root / relative, {"record": record})
+        return relative
+
+
+def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
+    """Look at the archive and the local results once.
+
+    Raises:
+        ArchiveRefusal: when the archive is not the one that holds this working copy's deposits.
+    """
+    archive = Archive(open_store(settings.archive, root))
+    index = archive.index()
+    vouch(root, index=index, archive=archive.find_identity(), address=archive.store.address)
+    chosen = parse(settings.select)
+    wanted = tuple(cell for cell in lineage.grid.cells if chosen.matches(cell))
+    if not wanted:
+        raise ConfigRefusal(
+            f"no cell of grid {settings.grid} matches select={settings.select!r}",
+            do="`quantgrid cells --select ...` shows what an expression matches.",
+        )
+    return Plan(lineage, index, local_results(root, lineage), wanted)
+
+
+def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
+    """Fingerprints of readable local results; an unreadable one counts as missing."""
+    found = {}
+    for cell in lineage.grid.cells:
+        try:
+            found[cell.id] = str(json.loads((root / _result(cell)).read_bytes())["fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def refuse_unwritten(plan: Plan) -> None:
+    """Refuse to start a grid some of whose methods do not exist.
+
+    Raises:
+        ConfigRefusal: naming the methods and an expression that leaves them out.
+    """
+    unwritten = plan.unwritten()
+    if unwritten:
+        counts = ", ".join(f"{method} ({len(ids)} cells)" for method, ids in unwritten.items())
+        others = " and ".join(f"method != {method}" for method in unwritten)
+        raise ConfigRefusal(
+            f"no module under src/quantlm/methods implements {counts}, so nothing was started",
+            do=f'Leave them out with --config select="{others}", or write the modules.',
+        )
+
+
+def stop(error: QuantgridError) -> Any:
+    """Tell a person why Snakemake stops here, without a traceback, and with the right exit code."""
+    print(error, file=sys.stderr, flush=True)
+    raise SystemExit(error.exit_code)
+
+
+def _validate(data: Any, schema: str) -> None:
+    from snakemake.utils import validate
+
+    validate(data, schema)
+
+
+def _result(cell: Cell) -> str:
+    return layout.RESULT.format(base=cell.base, variant=cell.variant)
+
+
+def _publish_if_changed(path: Path, value: object) -> None:
+    data = atomic.json_bytes(value)
+    try:
+        if path.read_bytes() == data:
+            return
+    except OSError:
+        pass
+    atomic.publish(path, data)

@@ -1,0 +1,6 @@
+"""The evaluation without its science."""
+
+from light import evaluate
+
+if __name__ == "__main__":
+    evaluate()

@@ -1,0 +1,6 @@
+"""The quantise stage without its science."""
+
+from light import make
+
+if __name__ == "__main__":
+    make("quantise")
