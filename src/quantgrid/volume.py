@@ -69,7 +69,11 @@ def identify(folder: Path) -> Volume:
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise CorpusRefusal(
-            "the identity of this volume cannot be read", seen=repr(error), where=path
+            "the identity of this volume cannot be read",
+            expected="a whole record",
+            seen=repr(error),
+            where=path,
+            do="Nothing is lost: put back the identity that the sentinel of its corpus names.",
         ) from error
 
 

@@ -36,22 +36,27 @@ def read(path: Path, schema: str, what: str) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise unreadable(path, what, error) from error
-    seen = (value.get("schema"), value.get("version")) if isinstance(value, dict) else None
-    if seen != (schema, VERSION):
+    fields = value if isinstance(value, dict) else {}
+    found = fields.get("schema"), fields.get("version")
+    if found != (schema, VERSION):
         raise CorpusRefusal(
             f"this is no {what}",
             expected=f"{schema} version {VERSION}",
-            seen=seen,
+            seen="{} version {}".format(*found),
             where=path,
             do=MAKE_AGAIN,
         )
-    return dict(value)
+    return fields
 
 
 def unreadable(path: Path, what: str, error: Exception) -> CorpusRefusal:
     """The refusal of a record that has not the fields that it should have."""
     return CorpusRefusal(
-        f"the {what} of this corpus cannot be read", seen=repr(error), where=path, do=MAKE_AGAIN
+        f"the {what} of this corpus cannot be read",
+        expected="a whole record",
+        seen=repr(error),
+        where=path,
+        do=MAKE_AGAIN,
     )
 
 
