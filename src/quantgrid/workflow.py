@@ -5,13 +5,16 @@ machines parse the same Snakefile without index and network: every input functio
 and the wildcards carry the fingerprints, so that the job exists all the same.
 """
 
+import csv
 import json
+import os
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from quantgrid import atomic, layout
 from quantgrid.archive import Archive
@@ -128,7 +131,8 @@ class Workflow:
         if self.plan:
             made = self.lineage.cells
             cells = {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.cells}
-            _publish_if_changed(self.root / relative, {"grid": self.grid, "cells": cells})
+            table = self.root / layout.TABLE.format(grid=self.grid)
+            publish_wanted(self.root / relative, self.grid, cells, table)
         return relative
 
     # -- corpus -----------------------------------------------------------------------------------
@@ -314,7 +318,7 @@ def refuse_unwritten(plan: Plan) -> None:
         )
 
 
-def stop(error: QuantgridError) -> Any:
+def stop(error: QuantgridError) -> NoReturn:
     """Tell a person why Snakemake stops here, without a traceback, and with the right exit code."""
     print(error, file=sys.stderr, flush=True)
     raise SystemExit(error.exit_code)
@@ -330,11 +334,27 @@ def _result(cell: Cell) -> str:
     return layout.RESULT.format(base=cell.base, variant=cell.variant)
 
 
-def _publish_if_changed(path: Path, value: object) -> None:
-    data = atomic.json_bytes(value)
-    try:
+def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path) -> None:
+    """Write which cells a table must show, only when that changed.
+
+    A table that came with a copy and shows just those cells is current: the file then takes the
+    table's time, so that Snakemake sees no newer input.
+    """
+    data = atomic.json_bytes({"grid": grid, "cells": dict(cells)})
+    with suppress(FileNotFoundError):
         if path.read_bytes() == data:
             return
-    except OSError:
-        pass
+    is_new = not path.exists()
     atomic.publish(path, data)
+    if is_new and _shown(table) == cells:
+        times = table.stat()
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def _shown(table: Path) -> Mapping[str, str] | None:
+    """The cells of a table with their fingerprints; None when there is no readable table."""
+    try:
+        with table.open(newline="") as file:
+            return {row["cell"]: row["fingerprint"] for row in csv.DictReader(file)}
+    except (OSError, KeyError):
+        return None
