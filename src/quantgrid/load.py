@@ -89,10 +89,11 @@ def load_settings(
 
     data = {**document.data, **changed}
     _check(data, where, layout.schema_file(root, "config"), validate)
-    data = {"volume": "volume", **data, "root": root.absolute()}
-    for section in ("grid", "platform"):
-        _refuse_missing(root, section, data[section], where(section))
-    return Settings(**{**data, "volume": root.absolute() / data["volume"]})
+    volume = root.absolute() / str(data.pop("volume", "volume"))
+    settings = Settings(root=root.absolute(), volume=volume, **data)
+    _refuse_missing(root, "grid", settings.grid, where("grid"))
+    _refuse_missing(root, "platform", settings.platform, where("platform"))
+    return settings
 
 
 def _text(value: object) -> object:
