@@ -1,0 +1,122 @@
+"""`snakemake --logger quantgrid`: what each job does, and how many cells of the grid are done.
+
+Snakemake imports this package at every start, so everything is imported on use.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from logging import WARNING, Handler, LogRecord
+from typing import TYPE_CHECKING, TextIO
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+
+if TYPE_CHECKING:
+    from snakemake_logger_plugin_quantgrid.board import Board
+
+_REDRAW_S = 0.25
+
+
+class LogHandler(LogHandlerBase):
+    """Shows the jobs of a call that computes; every other call keeps Snakemake's own output."""
+
+    def __post_init__(self) -> None:
+        """Take the stream, or leave it to Snakemake's own handler."""
+        self._board: Board | None = None
+        self._plain: Handler | None = None
+        self._acting = threading.RLock()
+        self._stopped = threading.Event()
+        if self._shows_jobs():
+            self._set_up(sys.stderr)
+
+    @property
+    def writes_to_stream(self) -> bool:
+        """True replaces Snakemake's own stream handler; False leaves it in charge."""
+        return self._plain is not None
+
+    @property
+    def writes_to_file(self) -> bool:
+        """Snakemake's own log file is complete."""
+        return False
+
+    @property
+    def has_filter(self) -> bool:
+        """The board sees every event; the default handler inside filters what it prints."""
+        return True
+
+    @property
+    def has_formatter(self) -> bool:
+        """The default handler inside formats."""
+        return True
+
+    @property
+    def needs_rulegraph(self) -> bool:
+        """No rule graph is drawn."""
+        return False
+
+    def _shows_jobs(self) -> bool:
+        """Whether jobs may run and nobody asked for silence or for Snakemake's own words."""
+        settings = self.common_settings
+        quiet = {each.name for each in settings.quiet or ()}
+        touches = not {"-t", "--touch"}.isdisjoint(sys.argv)
+        return not (settings.dryrun or touches or quiet & {"ALL", "PROGRESS", "RULES"})
+
+    def _set_up(self, stream: TextIO) -> None:
+        from quantgrid.clock import SystemClock
+        from snakemake_logger_plugin_quantgrid.board import Board
+        from snakemake_logger_plugin_quantgrid.faces import Lines, Live
+        from snakemake_logger_plugin_quantgrid.plain import is_colourless, plain_handler
+        from snakemake_logger_plugin_quantgrid.screen import Screen
+
+        self._plain = plain_handler(self.common_settings, stream)
+        if not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+            self._board = Board(Lines(stream), self._plain, SystemClock())
+            return
+        screen = Screen(stream)
+        face = Live(screen, is_coloured=not is_colourless(self.common_settings))
+        self._board = Board(face, plain_handler(self.common_settings, screen), SystemClock())
+        threading.Thread(target=self._tick, name="quantgrid-terminal", daemon=True).start()
+
+    def emit(self, record: LogRecord) -> None:
+        """Show a record; without a board it is the plain handler's, where this plugin has one."""
+        if not self._try(lambda board: board.take(record)):
+            self._print(record)
+
+    def close(self) -> None:
+        """Leave a clean terminal; called by Snakemake at its end and by logging at exit."""
+        self._stopped.set()
+        self._try(lambda board: board.close())
+        self._board = None
+        super().close()
+
+    def _tick(self) -> None:
+        while not self._stopped.wait(_REDRAW_S):
+            self._try(lambda board: board.tick())
+
+    def _try(self, act: Callable[["Board"], None]) -> bool:
+        """Let the board act; one that breaks gives way to the plain handler for good."""
+        with self._acting:
+            if self._board is None:
+                return False
+            try:
+                act(self._board)
+            except Exception as error:  # noqa: BLE001 - a display must never cost a line or a run
+                self._give_way(self._board, error)
+                self._board = None
+                return False
+            return True
+
+    def _give_way(self, board: "Board", error: Exception) -> None:
+        why = f"quantgrid's display broke ({type(error).__name__}: {error}); plain output follows."
+        with suppress(Exception):
+            board.clear()
+        self._print(LogRecord("quantgrid", WARNING, __file__, 0, why, None, None))
+        for record in board.held():
+            self._print(record)
+
+    def _print(self, record: LogRecord) -> None:
+        if self._plain is not None:
+            with suppress(OSError):
+                self._plain.handle(record)

@@ -1,0 +1,151 @@
+"""From Snakemake's log records to what a person sees."""
+
+import logging
+import re
+from collections.abc import Callable
+
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from quantgrid.clock import Clock
+from quantgrid.terminal import Job, find_announced, job_owner
+from snakemake_logger_plugin_quantgrid.faces import Face
+from snakemake_logger_plugin_quantgrid.job_files import ProgressFile, find_last_words
+from snakemake_logger_plugin_quantgrid.tally import Tally
+
+_REPLACED = frozenset({LogEvent.JOB_STARTED, LogEvent.PROGRESS})
+_SELECTING = "Select jobs to execute..."
+_OUTPUT_MISSING = re.compile(r"^Job (\d+) +completed successfully, but", re.MULTILINE)
+
+
+class Board:
+    """Keeps the tally of one call and shows it; everything else goes to Snakemake's own handler.
+
+    Before Snakemake announces jobs (`RUN_INFO`) and after the last one, every record is the default
+    handler's and nothing is drawn, because others may write to the terminal then.
+    """
+
+    def __init__(self, face: Face, default: logging.Handler, clock: Clock) -> None:
+        self._face, self._default, self._clock = face, default, clock
+        self._tally: Tally | None = None
+        self._is_over = False
+        self._files: dict[int, ProgressFile] = {}
+        self._held: dict[int | None, logging.LogRecord] = {}
+        self._acts: dict[LogEvent, Callable[[Tally, logging.LogRecord], None]] = {
+            LogEvent.JOB_INFO: self._start,
+            LogEvent.JOB_FINISHED: self._finish,
+            LogEvent.JOB_ERROR: self._fail,
+            LogEvent.ERROR: self._hold,
+        }
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Show one record of Snakemake's log."""
+        event = getattr(record, "event", None)
+        if event != LogEvent.JOB_ERROR and record.levelno > logging.DEBUG:
+            self._release(record.thread)
+        if self._tally is None or event not in self._acts:
+            self._pass_on(record, event)
+        else:
+            self._acts[event](self._tally, record)
+        self._look_whether_over(record)
+        if self._tally is None or self._is_over:
+            self.clear()
+
+    def tick(self) -> None:
+        """Look what the running jobs say and show it."""
+        if self._tally is None or self._is_over:
+            return
+        for job_id in list(self._tally.running):
+            self._hear(self._tally, job_id)
+        self._face.refresh(self._tally, self._clock.monotonic_s())
+
+    def close(self) -> None:
+        """Say how it ended; what comes later is the default handler's."""
+        for thread in list(self._held):
+            self._release(thread)
+        tally, self._tally = self._tally, None
+        if tally is not None:
+            self._face.concluded(tally, self._clock.monotonic_s())
+        self.clear()
+
+    def clear(self) -> None:
+        """Take back what lives on the terminal."""
+        self._face.clear()
+
+    def held(self) -> list[logging.LogRecord]:
+        """Records that were taken and not shown yet."""
+        return list(self._held.values())
+
+    def _pass_on(self, record: logging.LogRecord, event: LogEvent | None) -> None:
+        if event == LogEvent.RUN_INFO:
+            stats = vars(record)["stats"]
+            self._tally = Tally(stats, find_announced(), self._clock.monotonic_s())
+        if self._tally is None or (event not in _REPLACED and record.msg != _SELECTING):
+            self._default.handle(record)
+
+    def _look_whether_over(self, record: logging.LogRecord) -> None:
+        if self._tally is not None and not self._tally.running:
+            all_done = self._tally.done >= self._tally.total
+            self._is_over = self._is_over or all_done or record.levelno >= logging.ERROR
+
+    def _start(self, tally: Tally, record: logging.LogRecord) -> None:
+        facts = vars(record)
+        job = Job(
+            id=facts["jobid"],
+            rule=facts["rule_name"],
+            owner=job_owner(facts["rule_name"], facts["wildcards"]),
+            logs=tuple(facts["log"]),
+            started_s=self._clock.monotonic_s(),
+        )
+        if facts["output"]:
+            self._files[job.id] = ProgressFile.of(facts["output"][0], record.created)
+        self._is_over = False
+        tally.start(job)
+        self._face.started(tally, job)
+
+    def _finish(self, tally: Tally, record: logging.LogRecord) -> None:
+        job_id, now_s = vars(record)["job_id"], self._clock.monotonic_s()
+        self._hear(tally, job_id)
+        self._files.pop(job_id, None)
+        job = tally.finish(job_id, now_s)
+        if job is not None:
+            self._face.done(tally, job, now_s - job.started_s)
+
+    def _fail(self, tally: Tally, record: logging.LogRecord) -> None:
+        """The job and its own error first, then all that Snakemake has to say."""
+        facts = vars(record)
+        words = find_last_words(facts["log"]) or "nothing in its log says why"
+        self._lose(tally, facts["jobid"], words)
+        held = self._held.pop(record.thread, None)
+        if held is not None:
+            self._default.handle(held)
+        self._default.handle(record)
+
+    def _hold(self, tally: Tally, record: logging.LogRecord) -> None:
+        """While jobs run, an error is followed by the JOB_ERROR of its thread, which names it."""
+        if tally.running:
+            self._held[record.thread] = record
+        else:
+            self._default.handle(record)
+
+    def _release(self, thread: int | None) -> None:
+        held = self._held.pop(thread, None)
+        if held is None:
+            return
+        missing = _OUTPUT_MISSING.search(str(held.msg))
+        if missing is not None and self._tally is not None:
+            self._lose(self._tally, int(missing[1]), "it exited with 0, but its output is missing")
+        self._default.handle(held)
+
+    def _lose(self, tally: Tally, job_id: int, words: str) -> None:
+        self._hear(tally, job_id)
+        self._files.pop(job_id, None)
+        job = tally.fail(job_id, words)
+        if job is not None:
+            seconds = self._clock.monotonic_s() - job.started_s
+            self._face.failed(tally, tally.failures[job_id], seconds)
+
+    def _hear(self, tally: Tally, job_id: int) -> None:
+        if job_id in self._files and job_id in tally.running:
+            reading = self._files[job_id].find_news()
+            if reading is not None:
+                tally.hear(job_id, reading)
