@@ -77,6 +77,21 @@ class Cell:
             attempt=get(contract.ATTEMPT),
         )
 
+    def sealed_corpus(self) -> tuple[Path, Path]:
+        """The folder of the corpus and the sentinel that vouches for it.
+
+        Raises:
+            ConfigRefusal: when the runner gave none.
+        """
+        if self.corpus is None or self.sentinel is None:
+            raise ConfigRefusal(
+                f"stage {self.stage} reads a corpus and was given none",
+                expected=f"{contract.CORPUS} and {contract.SENTINEL}",
+                seen="an empty variable",
+                where=self.id,
+            )
+        return self.corpus, self.sentinel
+
     def finish(
         self,
         results: Mapping[str, Any],
@@ -114,15 +129,24 @@ class Progress:
     """Tells a person how far this process is, at most every `every_s` seconds.
 
     Progress is for eyes: an unwritable progress file never stops the work.
+
+    Args:
+        cell: Whose progress it is.
+        num_steps: The last step.
+        tokens_per_step: Tokens that one step consumes; 0 when steps are not made of tokens.
+        every_s: Shortest time between two reports.
     """
 
-    def __init__(self, cell: Cell, *, num_steps: int, every_s: float = 0.5) -> None:
+    def __init__(
+        self, cell: Cell, *, num_steps: int, tokens_per_step: int = 0, every_s: float = 0.5
+    ) -> None:
         self._cell, self._num_steps, self._every_s = cell, num_steps, every_s
+        self._tokens_per_step = tokens_per_step
         self._start = self._last = time.monotonic()
         self._first_step: int | None = None
 
-    def step(self, step: int, *, tokens: int = 0, loss: float | None = None) -> None:
-        """Report step `step` of `num_steps`; `tokens` were consumed by this process so far."""
+    def step(self, step: int, loss: float | None = None) -> None:
+        """Report step `step` of `num_steps` and the loss there, in nats per token."""
         if self._first_step is None:
             self._first_step = step
         now = time.monotonic()
@@ -131,6 +155,7 @@ class Progress:
         self._last = now
         elapsed_s = max(now - self._start, 1e-9)
         done = step - self._first_step
+        tokens = done * self._tokens_per_step
         left_s = elapsed_s * (self._num_steps - step) / done if done > 0 else None
         self._write(
             {

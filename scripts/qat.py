@@ -1,0 +1,44 @@
+"""Branch off a milestone and let the rate fall to zero with rounded weights: a trained form."""
+
+from functools import partial
+from importlib import import_module
+
+from quantgrid import atomic
+from quantgrid.cell import Cell, Progress
+from quantgrid.corpus.view import View
+from quantlm import data, environment, packing, schedule, state, tensorfile
+from quantlm.loop import Trainer, training_results
+
+
+def main() -> None:
+    """One stage under the cell contract."""
+    cell = Cell.from_environment()
+    device = environment.prepare(cell.device, cell.threads)
+    trunk, steps, form = cell.spec["trunk"], cell.spec["cooldown"], cell.spec["form"]
+    model, num_steps = trunk["model"], steps["num_steps"]
+    view = View.open(
+        *cell.sealed_corpus(),
+        planned_tokens=num_steps * model["context"] * model["batch_sequences"],
+        passes=trunk["passes"],
+        unique_tokens=trunk["unique_tokens"],
+        context=model["context"],
+    )
+    method = import_module(f"quantlm.methods.{form['method']}")
+    trainer = Trainer.start(trunk, view, device, forward=method.forward(form))
+    milestone = cell.parents["milestone"][tensorfile.STATE_FILE]
+    state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
+    rate = schedule.cooldown_rate(
+        schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
+    )
+    losses = trainer.run(num_steps, rate, Progress(cell, num_steps=num_steps).step)
+    layers = method.quantise(trainer.model, form, partial(data.calibration, view, model["context"]))
+    results = training_results(trainer, losses) | packing.summary(trainer.model, layers)
+    with atomic.writing(cell.out / tensorfile.PACKED_FILE) as file:
+        packing.save_packed(file, layers, fingerprint=cell.fingerprint)
+    with atomic.writing(cell.out / tensorfile.WEIGHTS_FILE) as file:
+        packing.save_values(file, trainer.model, layers, fingerprint=cell.fingerprint)
+    cell.finish(results, receipt=view.receipt(), environment=environment.describe(device))
+
+
+if __name__ == "__main__":
+    main()

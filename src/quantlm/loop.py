@@ -1,0 +1,203 @@
+"""The training loop: AdamW on a model, resumable at every step, bit for bit.
+
+The state is the weights, the two moments of the optimiser and the step; data and rate are functions
+of the step.  Shape suffixes: B sequences, T positions.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from quantlm.data import Batches, CorpusView
+from quantlm.model import Architecture, Transformer, build
+from quantlm.order import Order
+from quantlm.schedule import Rate
+
+REPORT_EVERY = 10
+CURVE_POINTS = 200
+TAIL_STEPS = 20
+
+Forward = Callable[[Transformer, Tensor], Tensor]
+
+
+class Report(Protocol):
+    """Hears how far training is."""
+
+    def __call__(self, step: int, *, tokens: int, loss: float | None) -> None:
+        """`step` steps are done; this process consumed `tokens`; None is a loss not yet known."""
+
+
+def unheard(step: int, *, tokens: int, loss: float | None) -> None:
+    """Nobody listens."""
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss became infinite or not a number: these weights are worthless."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """How a model is trained; the rate's course is in `schedule`."""
+
+    batch_sequences: int
+    learning_rate: float
+    warmup_steps: int
+    weight_decay: float
+    beta1: float
+    beta2: float
+    clip_norm: float
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> Self:
+        """The recipe in a resolved model spec, which also says what the model is."""
+        return cls(**{each.name: spec[each.name] for each in fields(cls)})
+
+
+def full_precision(model: Transformer, tokens_BT: Tensor) -> Tensor:
+    """Logits of the model as it is."""
+    return cast("Tensor", model(tokens_BT))
+
+
+class Trainer:
+    """A model in training, between two steps.
+
+    Args:
+        model: Trained in place.
+        batches: Where tokens come from.
+        recipe: Settings of the optimiser.
+        forward: How logits are made from the model; a trained method rounds the weights here.
+    """
+
+    def __init__(
+        self,
+        model: Transformer,
+        batches: Batches,
+        recipe: Recipe,
+        *,
+        forward: Forward = full_precision,
+    ) -> None:
+        self.model, self.recipe, self.step = model, recipe, 0
+        self.optimiser = adamw(model, recipe)
+        self._batches, self._forward = batches, forward
+
+    @classmethod
+    def start(
+        cls,
+        trunk: Mapping[str, Any],
+        view: CorpusView,
+        device: torch.device,
+        *,
+        forward: Forward = full_precision,
+    ) -> Self:
+        """Step 0 of a resolved trunk spec."""
+        spec = trunk["model"]
+        recipe = Recipe.of(spec)
+        order = Order(
+            view.shard_tokens,
+            context=spec["context"],
+            seed=trunk["seed"],
+            passes=trunk["passes"],
+            unique_tokens=trunk["unique_tokens"],
+        )
+        batches = Batches(
+            view,
+            order,
+            context=spec["context"],
+            batch_sequences=recipe.batch_sequences,
+            device=device,
+        )
+        model = build(Architecture.of(spec), trunk["seed"]).to(device)
+        return cls(model, batches, recipe, forward=forward)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens consumed from step 0 on."""
+        return self.step * self._batches.tokens_per_step
+
+    def run(self, stop: int, rate: Rate, report: Report = unheard) -> list[float]:
+        """Train until `stop` steps are done; returns the loss of every step made.
+
+        Losses are fetched, judged and reported every `REPORT_EVERY` steps: asking for each would
+        make an accelerator wait.
+
+        Raises:
+            NonFiniteLossError: when a loss is infinite or not a number.
+            ValueError: when the data does not reach that far.
+        """
+        start = self.tokens
+        self._batches.ahead(self.step, stop)
+        report(self.step, tokens=0, loss=None)
+        losses: list[float] = []
+        waiting: list[Tensor] = []
+        while self.step < stop:
+            waiting.append(self._advance(rate(self.step)))
+            if len(waiting) == REPORT_EVERY or self.step == stop:
+                losses += self._fetch(waiting)
+                waiting.clear()
+                report(self.step, tokens=self.tokens - start, loss=losses[-1])
+        return losses
+
+    def _advance(self, learning_rate: float) -> Tensor:
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate
+        loss = self._loss(self._batches.at(self.step))
+        torch.autograd.backward(loss)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.step += 1
+        return loss.detach()
+
+    def _loss(self, tokens_BT: Tensor) -> Tensor:
+        logits_BTV = self._forward(self.model, tokens_BT[:, :-1])
+        return functional.cross_entropy(logits_BTV.flatten(0, 1), tokens_BT[:, 1:].flatten())
+
+    def _fetch(self, waiting: Sequence[Tensor]) -> list[float]:
+        losses: list[float] = torch.stack(list(waiting)).tolist()
+        for offset, loss in enumerate(losses):
+            if not math.isfinite(loss):
+                step = self.step - len(losses) + offset + 1
+                raise NonFiniteLossError(
+                    f"the loss of step {step} is {loss}; expected a finite number of nats. "
+                    "Lower the learning rate or look at the data of this step."
+                )
+        return losses
+
+
+def adamw(model: Transformer, recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW that decays the matrices (embedding included) and leaves the gains of norms alone."""
+    parameters = list(model.parameters())
+    return torch.optim.AdamW(
+        [
+            {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": recipe.weight_decay},
+            {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+        ],
+        lr=recipe.learning_rate,
+        betas=(recipe.beta1, recipe.beta2),
+        fused=True,
+    )
+
+
+def training_results(trainer: Trainer, losses: Sequence[float]) -> dict[str, Any]:
+    """What a record says about training: tokens and steps from step 0, losses of this stage."""
+    tail = losses[-TAIL_STEPS:]
+    return {
+        "num_tokens": trainer.tokens,
+        "num_steps": trainer.step,
+        "train_loss": math.fsum(tail) / len(tail) if tail else None,
+        "train_losses": curve(losses, first_step=trainer.step - len(losses) + 1),
+    }
+
+
+def curve(losses: Sequence[float], *, first_step: int) -> list[tuple[int, float]]:
+    """At most `CURVE_POINTS` points (last step of a stretch, mean loss over the stretch)."""
+    stretch = max(1, math.ceil(len(losses) / CURVE_POINTS))
+    parts = [(start, losses[start : start + stretch]) for start in range(0, len(losses), stretch)]
+    return [
+        (first_step + start + len(part) - 1, math.fsum(part) / len(part)) for start, part in parts
+    ]
