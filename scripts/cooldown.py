@@ -26,8 +26,7 @@ def main() -> None:
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )
-    per_step = model["context"] * model["batch_sequences"]
-    progress = Progress(cell, num_steps=num_steps, tokens_per_step=per_step)
+    progress = Progress(cell, num_steps=num_steps)
     losses = trainer.run(num_steps, rate, progress.step)
     with atomic.writing(cell.out / tensorfile.WEIGHTS_FILE) as file:
         weights.save_weights(file, trainer.model, fingerprint=cell.fingerprint)

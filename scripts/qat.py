@@ -30,8 +30,7 @@ def main() -> None:
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )
-    per_step = model["context"] * model["batch_sequences"]
-    progress = Progress(cell, num_steps=num_steps, tokens_per_step=per_step)
+    progress = Progress(cell, num_steps=num_steps)
     losses = trainer.run(num_steps, rate, progress.step)
     layers = method.quantise(trainer.model, form, partial(data.calibration, view, model["context"]))
     results = training_results(trainer, losses) | packing.summary(trainer.model, layers)

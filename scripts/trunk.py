@@ -24,8 +24,7 @@ def main() -> None:
     if milestone := cell.parents.get("milestone"):
         state.load_state(milestone[tensorfile.STATE_FILE], trainer)
     rate = schedule.trunk_rate(model["learning_rate"], model["warmup_steps"])
-    per_step = model["context"] * model["batch_sequences"]
-    progress = Progress(cell, num_steps=num_steps, tokens_per_step=per_step)
+    progress = Progress(cell, num_steps=num_steps)
     losses = trainer.run(num_steps, rate, progress.step)
     with atomic.writing(cell.out / tensorfile.STATE_FILE) as file:
         state.save_state(file, trainer, fingerprint=cell.fingerprint)

@@ -133,20 +133,22 @@ class Progress:
     Args:
         cell: Whose progress it is.
         num_steps: The last step.
-        tokens_per_step: Tokens that one step consumes; 0 when steps are not made of tokens.
         every_s: Shortest time between two reports.
     """
 
-    def __init__(
-        self, cell: Cell, *, num_steps: int, tokens_per_step: int = 0, every_s: float = 0.5
-    ) -> None:
+    def __init__(self, cell: Cell, *, num_steps: int, every_s: float = 0.5) -> None:
         self._cell, self._num_steps, self._every_s = cell, num_steps, every_s
-        self._tokens_per_step = tokens_per_step
         self._start = self._last = time.monotonic()
         self._first_step: int | None = None
 
-    def step(self, step: int, loss: float | None = None) -> None:
-        """Report step `step` of `num_steps` and the loss there, in nats per token."""
+    def step(self, step: int, *, tokens: int = 0, loss: float | None = None) -> None:
+        """Report step `step` of `num_steps`.
+
+        Args:
+            step: Steps done, those of earlier attempts included.
+            tokens: Tokens that this process consumed so far.
+            loss: Loss of that step, in nats per token.
+        """
         if self._first_step is None:
             self._first_step = step
         now = time.monotonic()
@@ -155,7 +157,6 @@ class Progress:
         self._last = now
         elapsed_s = max(now - self._start, 1e-9)
         done = step - self._first_step
-        tokens = done * self._tokens_per_step
         left_s = elapsed_s * (self._num_steps - step) / done if done > 0 else None
         self._write(
             {

@@ -20,11 +20,24 @@ from quantgrid import CONTRACT_VERSION, atomic, contract, layout, workspace
 from quantgrid.archive import Archive, Deposit
 from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
-from quantgrid.errors import ArchiveRefusal, Checkpointed, DataFault, Fault, QuantgridError, Refusal
+from quantgrid.errors import (
+    Alarm,
+    ArchiveRefusal,
+    Checkpointed,
+    DataFault,
+    DeviceFault,
+    Fault,
+    PlatformFault,
+    Refusal,
+)
 from quantgrid.fingerprint import digest_file
 from quantgrid.job import Job, Stage
 
 _GRACE_S = 30
+_TOLD = {
+    kind.exit_code
+    for kind in (Refusal, Checkpointed, Alarm, Fault, DataFault, DeviceFault, PlatformFault)
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +98,8 @@ class Runner:
             The deposit of the last stage.
 
         Raises:
-            QuantgridError: with the script's exit code, when a script did not finish.
+            SystemExit: with the script's exit code, when it did not finish and said why.
+            QuantgridError: when a parent is missing or damaged, or a script ended in silence.
         """
         pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
         if pending:
@@ -293,18 +307,15 @@ def refuse_unfinished(job: Job, ended: Ended) -> None:
     """Turn the exit code of the scripts into this runner's.
 
     Raises:
-        QuantgridError: unless the code is 0.
+        SystemExit: with a code of the contract, whose sentence the script has told already.
+        Fault: for a signal or a code that the contract does not know.
     """
-    if ended.exit_code == 0:
-        return
-    what = f"{job.cell} ended with exit code {ended.exit_code}"
+    if ended.exit_code in _TOLD:
+        raise SystemExit(ended.exit_code)
     if ended.exit_code < 0:
-        what = f"{job.cell} was ended by {signal.Signals(-ended.exit_code).name}"
-    kinds: dict[int, type[QuantgridError]] = {
-        Refusal.exit_code: Refusal,
-        Checkpointed.exit_code: Checkpointed,
-    }
-    raise kinds.get(ended.exit_code, Fault)(what, do="The lines above say why.")
+        raise Fault(f"{job.cell} was ended by {signal.Signals(-ended.exit_code).name}")
+    if ended.exit_code:
+        raise Fault(f"{job.cell} ended with exit code {ended.exit_code}")
 
 
 class _forwarding:  # noqa: N801 - used as a context manager, like a function

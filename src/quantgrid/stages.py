@@ -10,9 +10,11 @@ import os
 import runpy
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from quantgrid import contract
+from quantgrid.errors import Fault
 
 _PR_SET_PDEATHSIG = 1
 
@@ -40,6 +42,10 @@ def _run(script: str) -> int:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+    except Exception as error:  # noqa: BLE001 - the entry: the error is told, then it ends the job
+        traceback.print_exc()
+        print(f"failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return Fault.exit_code
     finally:
         sys.path.pop(0)
     return 0
