@@ -149,7 +149,14 @@ def _plain(node: object) -> object:
     if isinstance(node, ast.Constant):
         return ["Constant", _plain_constant(node.value)]
     fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
+    if isinstance(node, ast.JoinedStr):
+        fields["values"] = [part for part in node.values if not _is_empty(part)]
     return [type(node).__name__, {name: _plain(value) for name, value in fields.items()}]
+
+
+def _is_empty(part: ast.expr) -> bool:
+    """Python 3.12 puts an empty text beside a nested format, as in `f"{x:{width}}"`."""
+    return isinstance(part, ast.Constant) and part.value == ""
 
 
 _CONSTANTS: dict[type, Callable[[object], object]] = {
