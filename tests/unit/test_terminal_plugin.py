@@ -1,0 +1,402 @@
+"""The parts of Snakemake's logger plugin: tally, screen, files of a job, board and handler."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from snakemake.logging import DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
+from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
+
+from emulator import Emulator
+from quantgrid.layout import progress_file
+from quantgrid.terminal import Grid, Job, Reading
+from snakemake_logger_plugin_quantgrid import LogHandler
+from snakemake_logger_plugin_quantgrid.board import Board
+from snakemake_logger_plugin_quantgrid.faces import Lines, Live
+from snakemake_logger_plugin_quantgrid.job_files import ProgressFile, find_last_words
+from snakemake_logger_plugin_quantgrid.screen import Screen
+from snakemake_logger_plugin_quantgrid.tally import Tally
+
+
+class HeldClock:
+    """A clock that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.s = 0.0
+
+    def now(self) -> datetime:
+        """A fixed day, later by what the test said."""
+        return datetime.fromtimestamp(self.s, UTC)
+
+    def monotonic_s(self) -> float:
+        """What the test said."""
+        return self.s
+
+
+class Window(io.StringIO):
+    """A terminal's side of a stream: everything written shows on the emulator."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        super().__init__()
+        self.emulator = Emulator(columns, rows)
+        self.frames: list[str] = []
+
+    def isatty(self) -> bool:
+        """A terminal."""
+        return True
+
+    def write(self, text: str) -> int:
+        """One frame."""
+        self.frames.append(text)
+        self.emulator.feed(text)
+        return len(text)
+
+
+class SizedScreen(Screen):
+    """A screen on a window, whose size is the emulator's."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self.window = window
+
+    def size(self) -> tuple[int, int]:
+        """The emulator's size."""
+        return self.window.emulator.columns, self.window.emulator.rows
+
+
+class TestContract(TestLogHandlerBase):
+    """The suite of the interface package: every event is taken without an error."""
+
+    __test__ = True
+
+    def get_log_handler_cls(self) -> type[LogHandler]:
+        """This plugin."""
+        return LogHandler
+
+    def get_log_handler_settings(self) -> None:
+        """It has no settings."""
+
+
+# -- tally ----------------------------------------------------------------------------------------
+
+
+def _job(job_id: int, rule: str = "base", started_s: float = 0, logs: tuple[str, ...] = ()) -> Job:
+    return Job(job_id, rule, f"n0-s{job_id}/none", logs, started_s)
+
+
+def test_tally_counts_cells_from_the_announced_grid_when_folds_finish() -> None:
+    """Cells that were current before count as done; a fold adds one."""
+    tally = Tally({"fold": 2, "all": 1, "total": 3}, Grid("demo", 105, 60), 0)
+    tally.start(_job(1, "fold"))
+    tally.finish(1, 1)
+    seen = tally.overview(1)
+    assert (seen.grid, seen.cells_done, seen.cells) == ("demo", 61, 105)
+    assert (seen.jobs_done, seen.jobs) == (1, 3)
+
+
+def test_tally_counts_folds_to_come_when_no_grid_was_announced() -> None:
+    """Snakemake's own table is enough to count."""
+    assert Tally({"base": 3, "fold": 12, "total": 15}, None, 0).cells == (0, 12)
+
+
+def test_tally_estimates_by_rule_and_by_jobs_at_once() -> None:
+    """Mean time of a rule, jobs to come, two at once."""
+    tally = Tally({"base": 6, "fold": 6, "total": 12}, None, 0)
+    for job_id in (1, 2):
+        tally.start(_job(job_id, started_s=0))
+    for job_id in (1, 2):
+        tally.finish(job_id, 10)
+    for job_id in (3, 4):
+        tally.start(_job(job_id, started_s=10))
+    assert tally.overview(15).left_s == pytest.approx((4 * 10 - 2 * 5) / 2)
+
+
+def test_tally_estimates_nothing_when_a_rule_was_never_seen() -> None:
+    """Nobody knows how long the first training takes."""
+    tally = Tally({"base": 1, "qat": 1, "total": 2}, None, 0)
+    tally.start(_job(1))
+    tally.finish(1, 5)
+    tally.start(_job(2, "qat"))
+    assert tally.overview(6).left_s is None
+
+
+def test_tally_forgets_a_failure_when_the_job_is_tried_again() -> None:
+    """A retried job has not failed, unless it fails again."""
+    tally = Tally({"base": 1, "total": 1}, None, 0)
+    tally.start(_job(1))
+    tally.fail(1, "killed")
+    assert tally.overview(1).failed == 1
+    tally.start(_job(1))
+    tally.finish(1, 2)
+    assert (tally.overview(2).failed, tally.counts) == (0, (1, 1))
+
+
+# -- screen ---------------------------------------------------------------------------------------
+
+
+def test_screen_keeps_the_block_below_the_text_when_both_change() -> None:
+    """Text scrolls above; of an earlier, higher block nothing is left."""
+    window = Window(columns=20, rows=6)
+    screen = SizedScreen(window)
+    screen.draw(["demo 0/3", "  a", "  bbbbbbb", "  c"])
+    screen.write("a long line that wraps twice over\n")
+    screen.draw(["demo 1/3", "  b"])
+    screen.draw(["demo 2/3"])
+    assert window.emulator.lines == ["a long line that wra", "ps twice over", "demo 2/3"]
+    assert window.emulator.cursor == (3, 0)
+
+
+def test_screen_stays_whole_when_text_scrolls_out_of_the_window() -> None:
+    """More lines than rows leave one block, at the end."""
+    window = Window(columns=20, rows=4)
+    screen = SizedScreen(window)
+    for number in range(30):
+        screen.write(f"line {number}\n")
+        screen.draw([f"block {number}", "  job"])
+    screen.draw([])
+    assert window.emulator.lines == [f"line {number}" for number in range(30)]
+
+
+def test_screen_writes_one_frame_a_change_and_none_without() -> None:
+    """Nothing flickers: a frame is one write, an unchanged block is not written."""
+    window = Window()
+    screen = SizedScreen(window)
+    screen.write("text\n")
+    screen.draw(["block"])
+    screen.draw(["block"])
+    assert len(window.frames) == 1
+
+
+def test_screen_goes_up_by_wrapped_rows_when_the_terminal_became_narrower() -> None:
+    """A terminal wraps what it shows when it is made narrower; painted letters have no width."""
+    window = Window(columns=80)
+    screen = SizedScreen(window)
+    screen.draw(["\x1b[1m" + "x" * 70 + "\x1b[0m", "y" * 30])
+    window.emulator.columns = 40
+    screen.draw(["z"])
+    assert window.frames[-1].startswith("\x1b[3A\r")
+
+
+# -- files of a job -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory of Snakemake."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / progress_file("x")).parent.mkdir(parents=True)
+    return tmp_path
+
+
+def _say(output: str, step: int, moment: float) -> None:
+    path = Path(progress_file(output))
+    path.write_text(f'{{"step": {step}, "steps": 9}}')
+    os.utime(path, (moment, moment))
+
+
+def test_progress_of_a_dead_job_is_not_read_when_the_output_is_made_again(here: Path) -> None:
+    """Only what this job says counts."""
+    _say("out.json", 7, moment=1000)
+    file = ProgressFile.of("out.json", started=1001)
+    assert file.find_news() is None
+    _say("out.json", 1, moment=1002)
+    assert file.find_news() == Reading(step=1, steps=9)
+    assert file.find_news() is None
+
+
+def test_progress_counts_when_the_job_spoke_before_anybody_looked(here: Path) -> None:
+    """Snakemake's events come late; a file younger than the job is the job's."""
+    _say("out.json", 9, moment=1002)
+    assert ProgressFile.of("out.json", started=1001).find_news() == Reading(step=9, steps=9)
+
+
+def test_last_words_come_from_the_end_of_a_long_log(here: Path) -> None:
+    """Logs may be long, missing or binary."""
+    (here / "log").write_bytes(b"refused: early\n" + b"\xff step\n" * 20000 + b"failed: late\n")
+    assert find_last_words(["missing", "log"]) == "failed: late"
+    assert find_last_words(["missing"]) is None
+
+
+# -- board ----------------------------------------------------------------------------------------
+
+
+class Desk:
+    """A board on a string, with Snakemake's own formatter for what it passes on."""
+
+    def __init__(self) -> None:
+        self.clock, self.out = HeldClock(), io.StringIO()
+        default = logging.StreamHandler(self.out)
+        default.setFormatter(DefaultFormatter())
+        self.board = Board(Lines(self.out), default, self.clock)
+
+    def tell(self, event: LogEvent | None, msg: str = "", thread: int = 1, **facts: object) -> None:
+        """One record of Snakemake's log."""
+        level = logging.ERROR if event in (LogEvent.ERROR, LogEvent.JOB_ERROR) else logging.INFO
+        record = logging.LogRecord("snakemake", level, "", 0, msg, None, None)
+        vars(record).update(facts, event=event, thread=thread)
+        self.board.take(record)
+
+    def start(self, job_id: int, rule: str = "base", logs: tuple[str, ...] = ()) -> None:
+        """A job starts."""
+        facts = {"rule_name": rule, "wildcards": {"base": f"n0-s{job_id}"}, "log": logs}
+        self.tell(LogEvent.JOB_INFO, jobid=job_id, output=[f"out{job_id}"], **facts)
+
+    def fail(self, job_id: int, thread: int = 1, logs: tuple[str, ...] = ()) -> None:
+        """A job fails."""
+        rest = {"conda_env": None, "shellcmd": "false", "aux": {}, "rule_msg": None}
+        facts = {"rule_name": "base", "input": [], "output": [f"out{job_id}"], "log": logs}
+        self.tell(LogEvent.JOB_ERROR, "x", thread, jobid=job_id, indent=False, **facts, **rest)
+
+    @property
+    def lines(self) -> list[str]:
+        """What was said."""
+        return self.out.getvalue().splitlines()
+
+
+@pytest.fixture
+def desk(here: Path) -> Desk:
+    """A board that was told of four jobs."""
+    desk = Desk()
+    desk.tell(LogEvent.RUN_INFO, "Job stats:", stats={"base": 2, "fold": 2, "total": 4})
+    return desk
+
+
+def test_board_names_job_and_cause_before_snakemakes_words_when_a_job_fails(
+    desk: Desk, here: Path
+) -> None:
+    """The real error comes first, and nothing that Snakemake says is lost."""
+    (here / "log").write_text("refused: two shards differ.\n")
+    desk.start(1, logs=("log",))
+    desk.clock.s = 3.2
+    desk.tell(LogEvent.ERROR, "RuleException:\nCalledProcessError", thread=9)
+    desk.tell(None, "another thread speaks", thread=1)
+    desk.fail(1, thread=9, logs=("log",))
+    assert desk.lines[1:6] == [
+        "[0/4] start base n0-s1/none",
+        "another thread speaks",
+        "[0/4] fail  base n0-s1/none  3.2 s  refused: two shards differ.",
+        "  log: log",
+        "RuleException:",
+    ]
+    assert "Error in rule base:" in desk.lines
+    assert "        false" in desk.lines
+
+
+def test_board_shows_an_error_at_once_when_its_thread_says_something_else(desk: Desk) -> None:
+    """An error that no job failure follows does not wait."""
+    desk.start(1)
+    desk.tell(LogEvent.ERROR, "WorkflowError: x", thread=1)
+    desk.tell(None, "Trying to restart job 1.", thread=1)
+    assert desk.lines[2:] == ["WorkflowError: x", "Trying to restart job 1."]
+
+
+def test_board_shows_a_held_error_when_the_call_ends(desk: Desk) -> None:
+    """No error is ever swallowed."""
+    desk.start(1)
+    desk.tell(LogEvent.ERROR, "WorkflowError: x")
+    desk.board.close()
+    assert desk.lines[2] == "WorkflowError: x"
+
+
+def test_board_counts_a_job_as_failed_when_its_output_is_missing(desk: Desk) -> None:
+    """Snakemake reports this failure by an exception alone."""
+    desk.start(1)
+    desk.tell(LogEvent.ERROR, "MissingOutputException:\nJob 1  completed successfully, but some")
+    desk.tell(None, "Exiting")
+    assert desk.lines[2].startswith("[0/4] fail  base n0-s1/none")
+    desk.board.close()
+    assert desk.lines[-1].startswith("grid  0/2 cells  0/4 jobs  1 failed")
+
+
+def test_board_leaves_everything_to_snakemake_when_no_jobs_were_announced() -> None:
+    """A call that runs nothing looks as it always did."""
+    desk = Desk()
+    desk.tell(None, "Building DAG of jobs...")
+    desk.tell(None, "Nothing to be done (all requested files are present and up to date).")
+    desk.board.close()
+    assert len(desk.lines) == 2
+
+
+def test_board_draws_nothing_after_the_last_job_is_done(here: Path) -> None:
+    """Hooks and reports may write to the terminal then; their words must stay."""
+    window = Window()
+    screen = SizedScreen(window)
+    board = Board(Live(screen, is_coloured=False), logging.StreamHandler(screen), HeldClock())
+    desk = Desk()
+    desk.board = board
+    desk.tell(LogEvent.RUN_INFO, "Job stats:", stats={"base": 1, "total": 1})
+    desk.start(1)
+    board.tick()
+    assert window.emulator.lines[-1] == "  n0-s1/none  base  0:00 so far"
+    desk.tell(LogEvent.JOB_FINISHED, "", job_id=1)
+    window.write("from a hook\n")
+    board.tick()
+    board.close()
+    assert window.emulator.lines[-3:] == [
+        f"done  {'n0-s1/none':<30}  base      0.0 s",
+        "from a hook",
+        "grid  1/1 jobs  0:00 elapsed",
+    ]
+
+
+# -- handler --------------------------------------------------------------------------------------
+
+
+def _handler(**settings: object) -> LogHandler:
+    common = MockOutputSettings()
+    vars(common).update(settings)
+    return LogHandler(common, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "argv", "writes"),
+    [
+        ({}, ["snakemake"], True),
+        ({"dryrun": True}, ["snakemake", "-n"], False),
+        ({}, ["snakemake", "--touch"], False),
+    ],
+)
+def test_handler_leaves_the_stream_to_snakemake_when_nothing_is_computed(
+    settings: dict[str, object],
+    argv: list[str],
+    writes: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Dry runs and touching keep the default output, by keeping the default handler."""
+    monkeypatch.setattr(sys, "argv", argv)
+    assert _handler(**settings).writes_to_stream is writes
+
+
+def _breaks(record: logging.LogRecord) -> None:
+    raise ZeroDivisionError("no width")
+
+
+def test_handler_prints_plainly_when_the_display_breaks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A display may break, but costs no line of the log and no run."""
+    handler = _handler()
+    take: Callable[[logging.LogRecord], None] = _breaks
+    monkeypatch.setattr(handler._board, "take", take)
+    for text in ("first", "second"):
+        handler.emit(logging.LogRecord("x", logging.INFO, "", 0, text, None, None))
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("quantgrid's display broke (ZeroDivisionError: no width)")
+    assert said[1:] == ["first", "second"]
+
+
+def test_plugin_imports_nothing_of_the_project_when_snakemake_looks_for_plugins() -> None:
+    """Snakemake imports every plugin at every start."""
+    code = (
+        "import sys, snakemake_interface_logger_plugins.base; before = set(sys.modules)\n"
+        "import snakemake_logger_plugin_quantgrid; print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['snakemake_logger_plugin_quantgrid']"
