@@ -1,0 +1,160 @@
+"""A recipe is what decides the tokens of a corpus, known before any I/O."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quantgrid import layout
+from quantgrid.errors import ConfigRefusal
+from quantgrid.load import check_schema, load_corpus
+from quantgrid.load import names as names_of
+from quantgrid.recipe import Recipe, Source, SourceFile, windowed
+
+ONE, TWO = "1" * 64, "2" * 64
+PINS = f"{TWO}  b.txt\n{ONE} *a.txt\n"
+MAPPING: dict[str, Any] = {"source": {"folder": "texts", "glob": "*.txt"}, "num_tokens": 250}
+
+
+def _recipe(pins: str = PINS, **changes: Any) -> Recipe:
+    return Recipe.from_mapping(MAPPING | changes, pins, "small")
+
+
+def test_recipe_is_resolved_when_little_is_said() -> None:
+    """Files come in the order of their names; options that are not given have their defaults."""
+    recipe = _recipe()
+
+    assert recipe.files == (SourceFile("a.txt", ONE), SourceFile("b.txt", TWO))
+    assert recipe.source == Source(glob="*.txt", folder="texts")
+    assert (recipe.tokeniser, recipe.document_bytes, recipe.shard_tokens) == (
+        "bytes",
+        1024,
+        100_000,
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": {"module": "m", "package": "p==1", "glob": "t/*"}},
+        {"num_tokens": 251},
+        {"tokeniser": "bytes"},
+        {"document_bytes": 1024, "shuffle_seed": 0},
+        {"validation_tokens": 98_304, "shard_tokens": 100_000},
+    ],
+)
+def test_digest_stays_when_only_words_change(changes: dict[str, Any]) -> None:
+    """Where texts are, declared totals and defaults spelled out decide no token."""
+    assert _recipe(**changes).digest == _recipe().digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pins": f"{ONE}  a.txt\n{ONE}  b.txt\n"},
+        {"pins": f"{ONE}  a.txt\n"},
+        {"pins": f"{ONE}  a.txt\n{TWO}  c.txt\n"},
+        {"document_bytes": 1023},
+        {"shuffle_seed": 1},
+        {"validation_tokens": 98_303},
+        {"shard_tokens": 99_999},
+    ],
+)
+def test_digest_changes_when_tokens_would(changes: dict[str, Any]) -> None:
+    """Each text, each name and each option decides."""
+    assert _recipe(**changes).digest != _recipe().digest
+
+
+def test_digest_is_blind_when_lines_or_comments_of_pins_move() -> None:
+    """The order of lines, blank lines and comments mean nothing."""
+    assert _recipe(pins=f"# two\n\n{ONE}  a.txt\n{TWO}  b.txt\n").digest == _recipe().digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pins": ""}, "no text of this corpus is pinned"),
+        ({"pins": f"{ONE}  a\n{TWO}  a\n"}, "pinned twice: a"),
+        ({"pins": "abc  a.txt"}, "a pin cannot be read; expected <64 hex digits>  <name>"),
+        ({"pins": f"\\{ONE}  a\\\\b"}, "a pin cannot be read"),
+        ({"source": {"glob": "*"}}, "seen glob"),
+        ({"source": {"glob": "*", "folder": "a", "module": "b"}}, "one folder or one module"),
+        ({"source": {"folder": "a"}}, "seen folder"),
+        ({"source": {"glob": "*", "folder": "a", "url": "b"}}, "unknown key url"),
+        ({"tokenizer": "bytes"}, "unknown key tokenizer; expected document_bytes, num_tokens"),
+        ({"files": []}, "unknown key files"),
+        ({"tokeniser": "bpe"}, "unknown tokeniser; expected bytes; seen bpe"),
+        ({"num_tokens": 0}, "num_tokens is a whole number of at least 1; seen 0"),
+        ({"shard_tokens": 1.5}, "shard_tokens is a whole number of at least 1; seen 1.5"),
+        ({"shuffle_seed": -1}, "shuffle_seed is a whole number of at least 0; seen -1"),
+        ({"document_bytes": True}, "document_bytes is a whole number"),
+    ],
+)
+def test_recipe_is_refused_when_it_cannot_be_meant(changes: dict[str, Any], said: str) -> None:
+    """The message says what was expected and seen, and which corpus it is about."""
+    with pytest.raises(ConfigRefusal) as refused:
+        _recipe(**changes)
+
+    assert said in str(refused.value)
+    assert "corpus small" in str(refused.value)
+
+
+@pytest.mark.parametrize("missing", ["source", "num_tokens"])
+def test_recipe_is_refused_when_something_is_missing(missing: str) -> None:
+    """A corpus without texts or declared tokens is no corpus."""
+    mapping = {key: value for key, value in MAPPING.items() if key != missing}
+
+    with pytest.raises(ConfigRefusal, match=missing):
+        Recipe.from_mapping(mapping, PINS, "small")
+
+
+def test_windows_need_their_last_target_when_counted() -> None:
+    """A window of 64 tokens needs the 65th: 64 tokens hold no window, 129 hold two."""
+    assert [windowed(n, 64) for n in (0, 1, 64, 65, 128, 129)] == [0, 0, 0, 64, 64, 128]
+
+
+def test_every_corpus_of_the_repository_loads(root: Path) -> None:
+    """Each file of config/corpora fits its schema and its pins."""
+    assert "shakespeare" in names_of(root, "corpus")
+    for name in names_of(root, "corpus"):
+        assert load_corpus(root, name).num_shards > 0
+
+
+def test_default_corpus_is_the_pinned_one(root: Path) -> None:
+    """The digest in every fingerprint of the demo changes only by decision."""
+    recipe = load_corpus(root, "shakespeare")
+
+    assert (len(recipe.files), recipe.num_shards, recipe.num_tokens) == (42, 50, 4_958_894)
+    assert recipe.usable_tokens(64) == 4_957_312
+    assert recipe.digest == "568ef6066048aa5827908a0a254ef80a43aff5e5858910f9c7d290346551b220"
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [{"colour": 1}, {"num_tokens": "many"}, {"tokeniser": "bpe"}, {"source": {"glob": "*"}}],
+)
+def test_schema_refuses_when_a_key_or_type_is_wrong(root: Path, planted: dict[str, Any]) -> None:
+    """The schema of a corpus knows each key and its type."""
+    schema = str(layout.schema_file(root, "corpus"))
+    check_schema(MAPPING, schema)
+
+    with pytest.raises(Exception, match=r".") as refused:
+        check_schema(MAPPING | planted, schema)
+
+    assert type(refused.value).__name__ == "ValidationError"
+
+
+def test_recipe_and_passes_load_nothing_heavy_when_imported() -> None:
+    """Snakemake reads recipes in every job: no numpy, no yaml."""
+    code = (
+        "import sys, json, quantgrid.recipe, quantgrid.corpus.passes;"
+        "print(json.dumps([m for m in ('numpy', 'yaml', 'torch', 'pandas') if m in sys.modules]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert json.loads(done.stdout) == []
