@@ -1,0 +1,139 @@
+"""SIGKILL anywhere, then the same command: the same numbers, and no debris."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workflow.conftest import WorkingCopy, lay
+from tests.workflow.killing import Killer, seed_of_today, times
+
+GRID = "three"
+GRID_FILE = """
+corpus: shakespeare
+evaluation: {sequences: 16}
+blocks:
+  main:
+    models: [n0]
+    tokens: [20_000]
+    seeds: [0]
+    forms:
+      - {method: none}
+      - {method: rtn, bits: 4, group: row, scale: noclip}
+      - {method: qat, bits: ternary, group: row, scale: absmean}
+"""
+KILLS = 18
+KILLS_NIGHTLY = 200
+LONGEST_S = 8.0
+RESTARTS = 6
+TIMES = {"wall_s", "cpu_s"}
+
+STEPS = (
+    ".volume.json",
+    "/plan.json",
+    "/shard-00007.npy",
+    "/validation.npy",
+    "/manifest.json",
+    "/prepared.",
+    "/sealed.",
+    "/archive.json",
+    "/blobs/",
+    "archive/trunks/",
+    "archive/weights/",
+    "archive/cells/",
+    "receipts/trunk/",
+    "receipts/cell/",
+    "/result.json",
+    "/ledger.csv",
+    "/three.csv",
+    "/three.html",
+)
+"""A part of the path that each publication of the pipeline ends at."""
+
+
+def laid(root: Path, *, light: bool = True) -> WorkingCopy:
+    """A fresh working copy with a grid of three cells."""
+    copy = lay(root, light=light)
+    (copy / f"config/grids/{GRID}.yaml").write_text(GRID_FILE)
+    return copy
+
+
+def numbers(copy: WorkingCopy) -> dict[str, Any]:
+    """Everything that must not depend on interruptions: results, digests of files, the table."""
+    found: dict[str, Any] = {}
+    for path in sorted((copy / "results").glob("*/*/result.json")):
+        record = json.loads(path.read_bytes())
+        weights = record["weights"]
+        found[record["cell"]] = [record["fingerprint"], record["results"]]
+        found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
+    with (copy / f"results/{GRID}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found["table"] = [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
+    found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
+    return found
+
+
+def debris(copy: WorkingCopy) -> list[Path]:
+    """Unfinished files and directories of dead attempts."""
+    attempts = copy / "work/attempts"
+    left = list(attempts.iterdir()) if attempts.is_dir() else []
+    return [*left, *copy.root.rglob("*.qgpart-*")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The numbers of a run that nobody killed."""
+    copy = laid(tmp_path_factory.mktemp("undisturbed") / "copy")
+    copy.snakemake(grid=GRID)
+    return numbers(copy)
+
+
+def finish(copy: WorkingCopy) -> dict[str, Any]:
+    """The same command once more, undisturbed; then there is nothing to do and no debris."""
+    copy.snakemake(grid=GRID)
+    assert copy.look(grid=GRID).jobs == {}
+    assert debris(copy) == []
+    return numbers(copy)
+
+
+def kill_often(root: Path, count: int, expected: dict[str, Any], *, light: bool = True) -> None:
+    """Kill `count` times in all, `RESTARTS` times per working copy, and compare each copy."""
+    seed = seed_of_today()
+    print(f"QG_TEST_SEED={seed}")
+    longest_s = LONGEST_S if light else 8 * LONGEST_S
+    plan = times(seed, count, longest_s)
+    hits = 0
+    for number, start in enumerate(range(0, count, RESTARTS)):
+        copy = laid(root / f"copy{number}", light=light)
+        hits += sum(Killer(copy, GRID).at_time(after) for after in plan[start : start + RESTARTS])
+        assert finish(copy) == expected, f"QG_TEST_SEED={seed}"
+    assert hits >= count / 4, f"only {hits} of {count} kills met a running grid"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_numbers_are_the_same_when_killed_before_a_publication(
+    tmp_path: Path, undisturbed: dict[str, Any], step: str
+) -> None:
+    """SIGKILL just before each named publication leaves nothing that a second run cannot mend."""
+    copy = laid(tmp_path / "copy")
+
+    assert Killer(copy, GRID).at_step(step, tmp_path / "hook"), f"no publication of {step}"
+    assert finish(copy) == undisturbed
+
+
+@pytest.mark.timeout(600)
+def test_numbers_are_the_same_when_killed_at_any_time(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """SIGKILL at times uniform over a run, several times in a row, changes no number."""
+    kill_often(tmp_path, KILLS, undisturbed)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(5400)
+def test_numbers_are_the_same_when_killed_two_hundred_times(
+    tmp_path: Path, undisturbed: dict[str, Any]
+) -> None:
+    """As above, often."""
+    kill_often(tmp_path, KILLS_NIGHTLY, undisturbed)
