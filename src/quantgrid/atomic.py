@@ -2,13 +2,11 @@
 
 Every publication is: a temporary file, its bytes, fsync, rename (or link, when nothing may be
 overwritten), fsync of the folder.  A crash leaves at most a temporary file; its name tells host and
-process, so that `sweep` removes what the dead left and nothing of the living.
+process, so that `clear_dead` removes what the dead left and nothing of the living.
 """
 
 import json
 import os
-import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -96,19 +94,21 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(folder: Path) -> int:
+def clear_dead(folder: Path) -> int:
     """Remove the temporary files that dead processes of this host left in a tree.
 
     Returns:
         How many were removed.  Files of other hosts and of living processes stay.
     """
-    removed = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            if is_debris(name) and _writer_is_dead(name):
-                Path(parent, name).unlink(missing_ok=True)
-                removed += 1
-    return removed
+    return sum(clear_dead_in(Path(parent)) for parent, _, _ in os.walk(folder))
+
+
+def clear_dead_in(folder: Path) -> int:
+    """Like `clear_dead`, in one folder only and not below it."""
+    dead = [p for p in folder.iterdir() if is_debris(p.name) and _writer_is_dead(p.name)]
+    for path in dead:
+        path.unlink(missing_ok=True)
+    return len(dead)
 
 
 def _writer_is_dead(name: str) -> bool:
@@ -130,7 +130,7 @@ def is_alive(pid: int) -> bool:
 
 
 def _host() -> str:
-    return socket.gethostname().replace("/", "-")
+    return os.uname().nodename.replace("/", "-")
 
 
 def _link(temporary: Path, path: Path) -> bool:
@@ -151,7 +151,7 @@ def _sync(file: BinaryIO) -> None:
 @contextmanager
 def _temporary(folder: Path, name: str) -> Iterator[tuple[Path, BinaryIO]]:
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"{name}{_MARK}{_host()}@{os.getpid()}@{secrets.token_hex(4)}"
+    temporary = folder / f"{name}{_MARK}{_host()}@{os.getpid()}@{os.urandom(4).hex()}"
     try:
         with temporary.open("xb") as file:
             yield temporary, file

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from quantgrid import atomic, contract
+from quantgrid import CONTRACT_VERSION, atomic, contract
 from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import digest_file
 
@@ -49,7 +49,7 @@ class Cell:
         """Read the contract.
 
         Raises:
-            ConfigRefusal: when a variable of the contract is missing.
+            ConfigRefusal: when a variable of the contract is missing, or for another version of it.
         """
         missing = [v.name for v in contract.TABLE if v.name not in environment]
         if missing:
@@ -58,6 +58,13 @@ class Cell:
                 do="Start it with `quantgrid run`; docs/formats/contract.md lists the variables.",
             )
         get = environment.__getitem__
+        if get(contract.CONTRACT) != str(CONTRACT_VERSION):
+            raise ConfigRefusal(
+                "the runner speaks another version of the cell contract than this script",
+                expected=CONTRACT_VERSION,
+                seen=get(contract.CONTRACT),
+                do="Install one version of quantgrid for both.",
+            )
         parents = json.loads(Path(get(contract.PARENTS)).read_bytes())
         return cls(
             id=get(contract.CELL),

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -34,10 +33,17 @@ class Controller:
             HoldRefusal: when another controller runs in this working copy.
         """
         self._lock()
-        workspace.sweep(self.root / layout.WORK)
+        workspace.clear_dead(self.root)
         for folder in layout.PUBLISHED:
-            atomic.sweep(self.root / folder)
-        self.store.sweep()
+            atomic.clear_dead(self.root / folder)
+        atomic.clear_dead_in((self.root / layout.LEDGER).parent)
+        self.store.clear_dead()
+        self._forget_progress()
+
+    def _forget_progress(self) -> None:
+        """Whoever still runs tells its progress again; the dead no longer do."""
+        for path in (self.root / layout.PROGRESS).glob("*"):
+            path.unlink(missing_ok=True)
 
     def _lock(self) -> None:
         path = self.root / layout.CONTROLLER_LOCK
@@ -56,6 +62,6 @@ class Controller:
                 do="Wait for it, stop it with Ctrl-C, or use another clone.",
             ) from None
         lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        lock.write(f"process {os.getpid()} on {os.uname().nodename}\n")
         lock.flush()
         _held.append(lock)

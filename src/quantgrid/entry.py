@@ -1,9 +1,14 @@
 """The edge of every program: errors become one message and an exit code, nowhere else."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 
-from quantgrid.errors import QuantgridError
+from quantgrid.errors import PlatformFault, QuantgridError
+
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE}
+"""Errors that no program is to blame for: no room, no disk, nothing to write on."""
 
 
 def run(main: Callable[[], int | None]) -> None:
@@ -22,4 +27,17 @@ def code_of(main: Callable[[], int | None]) -> int:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
     except BrokenPipeError:
+        # nobody reads any more; Python must not find that out again while it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno not in _OF_THE_MACHINE:
+            raise
+        fault = PlatformFault(
+            "the machine could not write or read a file",
+            seen=error.strerror,
+            where=error.filename,
+            do="Nothing half-written was published; make room or mend the disk, and run again.",
+        )
+        print(fault, file=sys.stderr, flush=True)
+        return fault.exit_code

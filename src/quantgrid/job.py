@@ -59,8 +59,10 @@ class Job:
             stages = tuple(
                 Stage(**{**stage, "resume": tuple(stage["resume"])}) for stage in fields["stages"]
             )
-            return cls(**{**fields, "stages": stages})
-        except (ValueError, KeyError, TypeError) as error:
+            job = cls(**{**fields, "stages": stages})
+            job.last  # noqa: B018 - a job without stages is none
+            return job
+        except (LookupError, ValueError, TypeError) as error:
             raise ConfigRefusal(
                 "this is not a job", expected="the JSON of quantgrid.job", seen=text[:80]
             ) from error

@@ -39,6 +39,8 @@ LEDGER = "ledger.csv"
 PUBLISHED = ("receipts", "results", "plan")
 RESULTS = "results"
 WORK = "work"
+ATTEMPTS = "work/attempts"
+ATTEMPTS_LOCK = "work/attempts.lock"
 STATE = "state"
 BLOB_CACHE = "work/blobs"
 PROGRESS = "work/progress"
@@ -55,6 +57,22 @@ def log_of(output: str) -> str:
 def progress_file(output: str) -> str:
     """Where the job that writes `output` says how far it is."""
     return f"{PROGRESS}/{output.replace('/', '~')}.json"
+
+
+# -- an attempt: the private folder of one job, with a desk for each stage -------------------------
+
+ATTEMPT_LOCK = "lock"
+DESK_OUT = "out"
+DESK_RESULT = "result.json"
+DESK_SPEC = "spec.json"
+DESK_PARENTS = "parents.json"
+DESK_CONTRACT = "contract.json"
+DESK_METRICS = "metrics.jsonl"
+
+
+def desk(attempt: Path, number: int, stage: str) -> Path:
+    """The folder of a stage within an attempt."""
+    return attempt / f"{number}-{stage}"
 
 
 # -- configuration --------------------------------------------------------------------------------
@@ -107,6 +125,8 @@ def method_module(root: Path, method: str) -> Path:
 # -- archive keys ---------------------------------------------------------------------------------
 
 ARCHIVE_IDENTITY = "archive.json"
+INCOMING = ".incoming"
+BLOBS = "blobs"
 RECORD_KINDS = ("trunks", "weights", "cells")
 RECORD_FILE = "record.json"
 
@@ -118,7 +138,7 @@ def record_key(kind: str, owner: str, fingerprint: str) -> str:
 
 def blob_key(sha256: str) -> str:
     """The key of a blob."""
-    return f"blobs/{sha256}"
+    return f"{BLOBS}/{sha256}"
 
 
 # -- volume ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from quantgrid import atomic
 from quantgrid.archive.record import Record
+from quantgrid.errors import DataFault
 
 COLUMNS = ("cell", "fingerprint", "verdict", "where", "when", "cost_usd")
 
@@ -35,11 +36,24 @@ def enter(path: Path, lock: Path, record: Record) -> None:
 
 
 def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
-    """The rows of a ledger by cell and fingerprint; none when there is no ledger yet."""
+    """The rows of a ledger by cell and fingerprint; none when there is no ledger yet.
+
+    Raises:
+        DataFault: for a line that is no row, such as one of a merge that was left unfinished.
+    """
     if not path.exists():
         return {}
-    with path.open(newline="") as file:
-        return {(row["cell"], row["fingerprint"]): row for row in csv.DictReader(file)}
+    header, *lines = csv.reader(path.read_text().splitlines()) or [[]]
+    for number, fields in enumerate([header, *lines], start=1):
+        if len(fields) != len(COLUMNS) or (number == 1 and tuple(fields) != COLUMNS):
+            raise DataFault(
+                "the ledger cannot be read",
+                expected=",".join(COLUMNS),
+                seen=",".join(fields)[:80],
+                where=f"{path}:{number}",
+                do="Mend that line, or restore the file from git; every fold adds its row again.",
+            )
+    return {(fields[0], fields[1]): dict(zip(COLUMNS, fields, strict=True)) for fields in lines}
 
 
 def _row(record: Record) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What every cell of a grid is made from, with fingerprints: pure, from the grid and digests."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,17 @@ from quantgrid.fingerprint import digest, science_digest
 from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
 from quantgrid.job import Job, Stage
-from quantgrid.spec import BASE, Cell, Trunk, canonical_spec, fingerprint, resolved
+from quantgrid.spec import (
+    BASE,
+    Cell,
+    Cooldown,
+    Evaluation,
+    Form,
+    Trunk,
+    canonical_spec,
+    fingerprint,
+    resolved,
+)
 
 ABSENT = "absent"
 
@@ -124,8 +134,10 @@ _canonical = cache(canonical_spec)
 def _resolved_cell(cell: Cell) -> dict[str, Any]:
     """Like `resolved`, with parts that thousands of cells share computed once."""
     values = {each.name: getattr(cell, each.name) for each in fields(cell)}
+    shared = (Trunk, Cooldown, Form, Evaluation)
     return {
-        name: _resolved(value) if is_dataclass(value) else value for name, value in values.items()
+        name: _resolved(value) if isinstance(value, shared) else value
+        for name, value in values.items()
     }
 
 

@@ -2,9 +2,8 @@
 
 import argparse
 import importlib
-import pkgutil
 import sys
-from types import ModuleType
+from pathlib import Path
 
 from quantgrid import commands, entry
 
@@ -28,7 +27,8 @@ def dispatch(arguments: list[str]) -> int:
 
 def names() -> list[str]:
     """The commands that exist, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    files = [file for folder in commands.__path__ for file in Path(folder).glob("*.py")]
+    return sorted(file.stem for file in files if not file.stem.startswith("_"))
 
 
 def _usage(arguments: list[str]) -> int:
@@ -38,6 +38,6 @@ def _usage(arguments: list[str]) -> int:
         print(f"refused: there is no command {arguments[0]!r}.", file=out)
     print("usage: quantgrid COMMAND [-h] ...\n", file=out)
     for name in names():
-        module: ModuleType = importlib.import_module(f"{commands.__name__}.{name}")
+        module = importlib.import_module(f"{commands.__name__}.{name}")
         print(f"  {name.replace('_', '-'):<12} {module.HELP}", file=out)
     return 0 if wanted_help else 64

@@ -28,7 +28,7 @@ class Plan:
     Args:
         lineage: What each cell is made from.
         index: Keys of all records of the archive.
-        local: Fingerprint of the local result of each cell that has a readable one.
+        local: Fingerprint of the local result of each cell that has one; empty when unreadable.
         wanted: The cells that were selected.
     """
 
@@ -51,10 +51,10 @@ class Plan:
         """Whether only results of other fingerprints exist for a cell."""
         if self.state(cell) not in {State.MAKE, State.EVALUATE}:
             return False
-        return cell.id in self._archived_fingerprints or cell.id in self.local
+        return cell.id in self._archived or bool(self.local.get(cell.id))
 
     def is_folded_over(self, cell: Cell) -> bool:
-        """Whether a local result of another fingerprint is in the way of a restored one."""
+        """Whether another local result, or an unreadable one, is in the way of a restored one."""
         return cell.id in self.local and self.state(cell) is not State.CURRENT
 
     def unwritten(self) -> dict[str, list[str]]:
@@ -82,11 +82,8 @@ class Plan:
         return f"{text}\n{_stale_line(stale)}" if stale else text
 
     @cached_property
-    def _archived_fingerprints(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
-        for owner, fingerprint in owners(self.index):
-            found.setdefault(owner, set()).add(fingerprint)
-        return found
+    def _archived(self) -> frozenset[str]:
+        return frozenset(owner for owner, _ in owners(self.index))
 
 
 def _stale_line(stale: list[str]) -> str:

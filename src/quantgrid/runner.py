@@ -7,8 +7,6 @@ that dies anywhere leaves the archive with whole records only, and the next atte
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,13 +28,22 @@ from quantgrid.errors import (
     PlatformFault,
     Refusal,
 )
-from quantgrid.fingerprint import digest_file
+from quantgrid.fingerprint import canonical, digest_file
 from quantgrid.job import Job, Stage
 
 _GRACE_S = 30
 _TOLD = {
     kind.exit_code
     for kind in (Refusal, Checkpointed, Alarm, Fault, DataFault, DeviceFault, PlatformFault)
+}
+_HANDED_BACK: Mapping[str, type | tuple[type, ...]] = {
+    "fingerprint": str,
+    "files": dict,
+    "results": dict,
+    "receipt": (dict, type(None)),
+    "environment": dict,
+    "wall_s": (int, float),
+    "cpu_s": (int, float),
 }
 
 
@@ -72,11 +79,11 @@ class _Desk:
 
     @property
     def out(self) -> Path:
-        return self.folder / "out"
+        return self.folder / layout.DESK_OUT
 
     @property
     def result(self) -> Path:
-        return self.folder / "result.json"
+        return self.folder / layout.DESK_RESULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +110,15 @@ class Runner:
         """
         pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
         if pending:
-            with workspace.attempt(self.machine.root / layout.WORK, self.clock) as folder:
+            with workspace.attempt(self.machine.root, self.clock) as folder:
                 self._attempt(job, pending, folder, progress)
         record = self.archive.record(job.last.record)
-        identity = self.archive.find_identity()
-        return Deposit(job.last.record, record["digest"], str(identity))
+        return Deposit(job.last.record, record["digest"], self.archive.identity())
 
     def _attempt(self, job: Job, pending: list[Stage], folder: Path, progress: Path) -> None:
         desks = [
-            _Desk(stage, folder / f"{number}-{stage.name}") for number, stage in enumerate(pending)
+            _Desk(stage, layout.desk(folder, number, stage.name))
+            for number, stage in enumerate(pending)
         ]
         arguments: list[str] = []
         for desk in desks:
@@ -119,7 +126,7 @@ class Runner:
             arguments += [str(layout.script(self.machine.code, desk.stage.name)), str(environment)]
         progress.parent.mkdir(parents=True, exist_ok=True)
         try:
-            ended = self._start(folder.name, arguments, cwd=folder)
+            ended = self._start(folder.name, arguments)
         finally:
             progress.unlink(missing_ok=True)
         for desk in desks:
@@ -132,10 +139,10 @@ class Runner:
     def _set_up(self, job: Job, desk: _Desk, desks: list[_Desk], progress: Path) -> Path:
         """Write spec, parents and contract of a stage; the path of the contract file."""
         desk.out.mkdir(parents=True)
-        spec, parents = desk.folder / "spec.json", desk.folder / "parents.json"
+        spec, parents = desk.folder / layout.DESK_SPEC, desk.folder / layout.DESK_PARENTS
         spec.write_text(json.dumps(desk.stage.spec))
         parents.write_text(json.dumps(self._parents(desk.stage, desks)))
-        path = desk.folder / "contract.json"
+        path = desk.folder / layout.DESK_CONTRACT
         path.write_text(json.dumps(self._contract(job, desk, spec, parents, progress)))
         return path
 
@@ -183,7 +190,7 @@ class Runner:
             contract.RESULT: str(desk.result),
             contract.STATE: str(root / layout.STATE / job.cell),
             contract.PROGRESS: str(progress),
-            contract.METRICS: str(desk.folder / "metrics.jsonl"),
+            contract.METRICS: str(desk.folder / layout.DESK_METRICS),
             contract.DEVICE: self.machine.device,
             contract.THREADS: str(self.machine.threads),
             contract.SEED: str(job.seed),
@@ -194,32 +201,31 @@ class Runner:
 
     # -- during -----------------------------------------------------------------------------------
 
-    def _start(self, attempt: str, arguments: list[str], *, cwd: Path) -> Ended:
+    def _start(self, attempt: str, arguments: list[str]) -> Ended:
         """Run the scripts in a process group of their own and wait."""
         started, begin_s = self.clock.now(), self.clock.monotonic_s()
-        threads = {"OMP_NUM_THREADS": str(self.machine.threads)}
-        child = subprocess.Popen(
-            [sys.executable, "-m", "quantgrid.stages", *arguments],
-            cwd=cwd,
-            env={**os.environ, **threads},
-            stdin=subprocess.DEVNULL,
-            process_group=0,
+        child = os.posix_spawn(
+            sys.executable,
+            # -P: no file of the working copy stands in for a module
+            [sys.executable, "-P", "-m", "quantgrid.stages", str(os.getpid()), *arguments],
+            {**os.environ, "OMP_NUM_THREADS": str(self.machine.threads)},
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            setpgroup=0,
         )
         with _forwarding(child):
-            _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+            _, status, usage = os.wait4(child, 0)
         return Ended(
             attempt=attempt,
             started=timestamp(started),
             wall_s=round(self.clock.monotonic_s() - begin_s, 3),
             cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
-            exit_code=child.returncode,
+            exit_code=os.waitstatus_to_exitcode(status),
         )
 
     # -- after ------------------------------------------------------------------------------------
 
     def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:
-        finished = json.loads(desk.result.read_bytes())
+        finished = _parse_result(desk.stage, desk.result.read_bytes())
         files = {path.name: path for path in desk.out.iterdir() if not atomic.is_debris(path.name)}
         _refuse_other(desk.stage, finished, files)
         body = self._body(job, desk.stage, finished, ended)
@@ -229,7 +235,7 @@ class Runner:
         self, job: Job, stage: Stage, finished: Mapping[str, Any], ended: Ended
     ) -> dict[str, Any]:
         spec = {"cell": stage.spec["cell"]} if stage.kind == "cells" else dict(stage.spec)
-        host = socket.gethostname()
+        host = os.uname().nodename
         receipt = finished["receipt"]
         body = {
             "kind": stage.kind,
@@ -242,7 +248,7 @@ class Runner:
             "corpus": {
                 "name": job.corpus,
                 "recipe": job.recipe,
-                "manifest": receipt["manifest"] if receipt else None,
+                "manifest": receipt.get("manifest") if receipt else None,
             },
             "results": finished["results"],
             "receipt": receipt,
@@ -285,6 +291,29 @@ def _link(ended: Ended, host: str, platform: str) -> dict[str, Any]:
     }
 
 
+def _parse_result(stage: Stage, data: bytes) -> Mapping[str, Any]:
+    """What a script handed back; a script in any language may have written it.
+
+    Raises:
+        DataFault: when it is not JSON with the fields of the contract.
+    """
+    try:
+        finished = json.loads(data)
+        canonical(finished)  # NaN and infinities have no JSON form, but json.loads takes them
+        wrong = [
+            name for name, kind in _HANDED_BACK.items() if not isinstance(finished[name], kind)
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        wrong = [f"{type(error).__name__}: {error}"]
+    if wrong:
+        raise DataFault(
+            f"the result of stage {stage.name} cannot be read",
+            expected=f"JSON with {', '.join(_HANDED_BACK)}",
+            seen=f"{', '.join(wrong)} in {data[:60]!r}",
+        )
+    return finished  # type: ignore[no-any-return]
+
+
 def _refuse_other(stage: Stage, finished: Mapping[str, Any], files: Mapping[str, Path]) -> None:
     """Refuse a result of another fingerprint, and files that changed after they were named."""
     if finished["fingerprint"] != stage.fingerprint:
@@ -293,14 +322,21 @@ def _refuse_other(stage: Stage, finished: Mapping[str, Any], files: Mapping[str,
             expected=stage.fingerprint,
             seen=finished["fingerprint"],
         )
-    seen = {name: digest_file(path) for name, path in sorted(files.items())}
-    named = {name: facts["sha256"] for name, facts in sorted(finished["files"].items())}
+    seen = {name: _facts(path) for name, path in files.items()}
+    named = finished["files"]
     if seen != named:
+        names = sorted(name for name in {*seen, *named} if seen.get(name) != named.get(name))
         raise DataFault(
             f"the files of stage {stage.name} are not those that its script named",
-            expected=named,
-            seen=seen,
+            expected={name: named.get(name, "no file") for name in names},
+            seen={name: seen.get(name, "no file") for name in names},
         )
+
+
+def _facts(path: Path) -> object:
+    if not path.is_file():
+        return "a folder"
+    return {"sha256": digest_file(path), "size_bytes": path.stat().st_size}
 
 
 def refuse_unfinished(job: Job, ended: Ended) -> None:
@@ -321,7 +357,7 @@ def refuse_unfinished(job: Job, ended: Ended) -> None:
 class _forwarding:  # noqa: N801 - used as a context manager, like a function
     """While the child runs, SIGTERM and SIGINT go to its whole group."""
 
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+    def __init__(self, child: int) -> None:
         self._child = child
         self._before: dict[int, Any] = {}
 
@@ -335,6 +371,6 @@ class _forwarding:  # noqa: N801 - used as a context manager, like a function
 
     def _forward(self, number: int, _: FrameType | None) -> None:
         try:
-            os.killpg(self._child.pid, number)
+            os.killpg(self._child, number)
         except ProcessLookupError:
             return

@@ -13,7 +13,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from quantgrid import contract
+from quantgrid import contract, entry
 from quantgrid.errors import Fault
 
 _PR_SET_PDEATHSIG = 1
@@ -23,14 +23,18 @@ def main(arguments: list[str]) -> int:
     """Run scripts; the first exit code that is not 0 ends the job.
 
     Args:
-        arguments: Alternating script and path of the JSON file with its contract variables.
+        arguments: Process id of the runner, then alternating script and path of the JSON file with
+            its contract variables.
     """
-    _die_with_parent()
-    for script, environment in zip(arguments[::2], arguments[1::2], strict=True):
+    runner, *rest = arguments
+    _die_with(int(runner))
+    for script, environment in zip(rest[::2], rest[1::2], strict=True):
         os.environ.update(json.loads(Path(environment).read_bytes()))
         os.chdir(os.environ[contract.WORK])
         code = _run(script)
         if code:
+            # whoever failed has no result, even if it was written before the end
+            Path(os.environ[contract.RESULT]).unlink(missing_ok=True)
             return code
     return 0
 
@@ -39,22 +43,31 @@ def _run(script: str) -> int:
     sys.argv = [script]
     sys.path.insert(0, str(Path(script).parent))
     try:
-        runpy.run_path(script, run_name="__main__")
-    except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        return entry.code_of(lambda: _until_exit(script))
     except Exception as error:  # noqa: BLE001 - the entry: the error is told, then it ends the job
         traceback.print_exc()
         print(f"failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return Fault.exit_code
     finally:
         sys.path.pop(0)
+
+
+def _until_exit(script: str) -> int:
+    """Run a script; its exit code as Python itself would give it."""
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as exit_:
+        if exit_.code is None or isinstance(exit_.code, int):
+            return exit_.code or 0
+        print(exit_.code, file=sys.stderr, flush=True)
+        return 1
     return 0
 
 
-def _die_with_parent() -> None:
+def _die_with(runner: int) -> None:
     """A script whose runner was killed would compute for nobody: its deposit has no author."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() == 1:
+    if os.getppid() != runner:  # it died before the kernel was told
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""Private working directories: one per attempt, swept when the attempt is dead.
+"""Private working directories: one per attempt, cleared when the attempt is dead.
 
 An attempt keeps a lock on its directory that the kernel frees when the process ends, however it
 ends; a directory whose lock can be taken belongs to nobody.
@@ -6,50 +6,63 @@ ends; a directory whose lock can be taken belongs to nobody.
 
 import fcntl
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from quantgrid import layout
 from quantgrid.clock import Clock
-
-_LOCK = "lock"
 
 
 @contextmanager
-def attempt(work: Path, clock: Clock) -> Iterator[Path]:
-    """Make a private directory below `work`; remove it when the block ends, whatever happened."""
-    name = f"{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(3)}"
-    folder = work / "attempts" / name
-    folder.mkdir(parents=True)
-    with (folder / _LOCK).open("w") as lock:
+def attempt(root: Path, clock: Clock) -> Iterator[Path]:
+    """Make a private directory of a working copy; remove it when the block ends, however it does.
+
+    Its name is unique: time, process and a random part.
+    """
+    name = f"{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}-{os.urandom(3).hex()}"
+    folder = root / layout.ATTEMPTS / name
+    with _alone(root):
+        folder.mkdir(parents=True)
+        lock = (folder / layout.ATTEMPT_LOCK).open("w")
         fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(work: Path) -> int:
-    """Remove the directories of dead attempts.
+def clear_dead(root: Path) -> int:
+    """Remove the directories of dead attempts in a working copy.
 
     Returns:
         How many were removed.
     """
-    removed = 0
-    attempts = work / "attempts"
-    for folder in sorted(attempts.iterdir()) if attempts.is_dir() else []:
-        if _is_dead(folder):
+    with _alone(root):
+        dead = [folder for folder in (root / layout.ATTEMPTS).glob("*") if _is_dead(folder)]
+        for folder in dead:
             shutil.rmtree(folder, ignore_errors=True)
-            removed += 1
-    return removed
+    return len(dead)
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[IO[str]]:
+    """Whoever clears never meets a directory that is made and not locked yet."""
+    path = root / layout.ATTEMPTS_LOCK
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lock
 
 
 def _is_dead(folder: Path) -> bool:
-    """Whether nobody holds the lock; a directory without one is between mkdir and lock, or torn."""
+    """Whether nobody holds the lock of a directory; one without a lock was torn while cleared."""
     try:
-        with (folder / _LOCK).open("r") as lock:
+        # NFS grants an exclusive lock on files that are open for writing only
+        with (folder / layout.ATTEMPT_LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False

@@ -4,13 +4,15 @@ A deposit is the files first, then the record, each verified after it was writte
 created once: whoever comes second with the same fingerprint gets the first one back.
 """
 
+import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from quantgrid import atomic, layout
-from quantgrid.archive.record import Record, parse_record, sealed
+from quantgrid.archive.record import Record, parse_record, refuse_misplaced, sealed
 from quantgrid.clock import Clock, timestamp
 from quantgrid.errors import ArchiveRefusal, DataFault
 from quantgrid.fingerprint import digest_file
@@ -43,27 +45,44 @@ class Archive:
         data = self.store.find(layout.ARCHIVE_IDENTITY)
         return None if data is None else _identity_of(data, self.store.address)
 
+    def identity(self) -> str:
+        """The random id of this archive, which holds records.
+
+        Raises:
+            DataFault: when the identity object is damaged or missing.
+        """
+        found = self.find_identity()
+        if found is None:
+            raise DataFault(
+                "the archive holds records and has no identity",
+                expected=layout.ARCHIVE_IDENTITY,
+                where=self.store.address,
+                do="Restore the file from a copy; the records beside it are not touched.",
+            )
+        return found
+
     def index(self) -> frozenset[str]:
         """The keys of all records, from one listing; contents are not read."""
         return frozenset(
-            key for kind in layout.RECORD_KINDS for key in self.store.list(kind) if _is_record(key)
+            key for kind in layout.RECORD_KINDS for key in self.store.list(kind) if is_record(key)
         )
 
     def find_record(self, key: str) -> Record | None:
         """A verified record, or None when the archive lacks it.
 
         Raises:
-            DataFault: when the record is damaged.
+            DataFault: when the record is damaged, or belongs under another key.
         """
         data = self.store.find(key)
-        return None if data is None else parse_record(data, where=f"{self.store.address}/{key}")
+        where = f"{self.store.address}/{key}"
+        return None if data is None else parse_record(data, where=where, key=key)
 
     def record(self, key: str) -> Record:
         """A verified record.
 
         Raises:
             ArchiveRefusal: when the archive lacks it.
-            DataFault: when the record is damaged.
+            DataFault: when the record is damaged, or belongs under another key.
         """
         found = self.find_record(key)
         if found is None:
@@ -105,23 +124,16 @@ class Archive:
             clock: Dates the archive's identity when this is its first deposit.
 
         Raises:
-            DataFault: when what is stored differs from what was put.
+            DataFault: when the body belongs under another key, or when what is stored differs from
+                what was put.
             PlatformFault: when the store cannot be written; nothing half-written is left.
         """
+        refuse_misplaced(body, key, self.store.address)
         archive = self._identity(clock)
         for name, path in files.items():
             self._put_file(body["blobs"][name], path)
-        record = sealed(body)
-        self.store.put_once(key, atomic.json_bytes(record))
-        stored = self.record(key)
-        if stored["fingerprint"] != record["fingerprint"]:
-            raise DataFault(
-                f"the archive holds another record under {key}",
-                expected=record["fingerprint"],
-                seen=stored["fingerprint"],
-                where=self.store.address,
-            )
-        return Deposit(key, stored["digest"], archive)
+        self.store.put_once(key, atomic.json_bytes(sealed(body)))
+        return Deposit(key, self.record(key)["digest"], archive)
 
     def _put_file(self, expected: Mapping[str, Any], path: Path) -> None:
         key = layout.blob_key(expected["sha256"])
@@ -147,15 +159,11 @@ class Archive:
         )
 
     def _identity(self, clock: Clock) -> str:
-        import secrets
-
-        found = self.find_identity()
-        if found is None:
-            new = {"id": secrets.token_hex(16), "created": timestamp(clock.now())}
+        """The id of this archive, made now when nothing was ever deposited."""
+        if self.find_identity() is None and not self.index():
+            new = {"id": os.urandom(16).hex(), "created": timestamp(clock.now())}
             self.store.put_once(layout.ARCHIVE_IDENTITY, atomic.json_bytes(new))
-            found = self.find_identity()
-        assert found is not None  # noqa: S101 - put_once and find on one store
-        return found
+        return self.identity()
 
 
 def owners(index: frozenset[str]) -> Iterator[tuple[str, str]]:
@@ -167,15 +175,14 @@ def owners(index: frozenset[str]) -> Iterator[tuple[str, str]]:
             yield owner, fingerprint
 
 
-def _is_record(key: str) -> bool:
-    return key.endswith(f"/{layout.RECORD_FILE}")
+def is_record(key: str) -> bool:
+    """Whether a key has the shape of `layout.record_key`; an owner has two parts."""
+    return key.count("/") == 4 and key.endswith(f"/{layout.RECORD_FILE}")
 
 
 def _identity_of(data: bytes, address: str) -> str:
-    import json
-
     try:
-        return str(json.loads(data)["id"])
+        return _text(json.loads(data)["id"])
     except (ValueError, KeyError, TypeError) as error:
         raise DataFault(
             "the archive's identity cannot be read",
@@ -184,3 +191,9 @@ def _identity_of(data: bytes, address: str) -> str:
             where=f"{address}/{layout.ARCHIVE_IDENTITY}",
             do="Restore the file from a copy; the records beside it are not touched.",
         ) from error
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value

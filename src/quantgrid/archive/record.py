@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from quantgrid import RECORD_VERSION
+from quantgrid import RECORD_VERSION, layout
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest
 
@@ -22,13 +22,13 @@ def sealed(body: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "digest": digest(record)}
 
 
-def parse_record(data: bytes, *, where: str, fingerprint: str | None = None) -> Record:
+def parse_record(data: bytes, *, where: str, key: str | None = None) -> Record:
     """Read and verify a record.
 
     Args:
         data: Its bytes.
         where: What to name in an error.
-        fingerprint: The fingerprint it must have, if any.
+        key: The key that it was found under, if it comes from an archive.
 
     Raises:
         DataFault: when it is not JSON, not a record, of a later version, damaged or another one.
@@ -36,25 +36,33 @@ def parse_record(data: bytes, *, where: str, fingerprint: str | None = None) -> 
     try:
         record = json.loads(data)
         claimed = record["digest"]
-        body = {name: value for name, value in record.items() if name != "digest"}
-    except (ValueError, KeyError, TypeError) as error:
+        schema, version = record["schema"], int(record["version"])
+        seen = digest({name: value for name, value in record.items() if name != "digest"})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataFault(
             "a record cannot be read", expected=SCHEMA, seen=repr(data[:60]), where=where
         ) from error
-    if record["schema"] != SCHEMA or record["version"] > RECORD_VERSION:
+    if schema != SCHEMA or version > RECORD_VERSION:
         raise DataFault(
             "a record of another format",
             expected=f"{SCHEMA} up to version {RECORD_VERSION}",
-            seen=f"{record['schema']} version {record['version']}",
+            seen=f"{schema} version {version}",
             where=where,
         )
-    if digest(body) != claimed:
-        raise DataFault("a record is damaged", expected=claimed, seen=digest(body), where=where)
-    if fingerprint is not None and record["fingerprint"] != fingerprint:
-        raise DataFault(
-            "a record of another fingerprint",
-            expected=fingerprint,
-            seen=record["fingerprint"],
-            where=where,
-        )
-    return body | {"digest": claimed}
+    if seen != claimed:
+        raise DataFault("a record is damaged", expected=claimed, seen=seen, where=where)
+    if key is not None:
+        refuse_misplaced(record, key, where)
+    return record  # type: ignore[no-any-return]
+
+
+def refuse_misplaced(record: Record, key: str, where: str) -> None:
+    """Hold that a record lies under the one key that it belongs under.
+
+    Raises:
+        DataFault: when it belongs elsewhere.
+    """
+    kind, owner, fingerprint = (record.get(name) for name in ("kind", "cell", "fingerprint"))
+    own = layout.record_key(str(kind), str(owner), str(fingerprint))
+    if own != key:
+        raise DataFault("a record of another key", expected=key, seen=own, where=where)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from quantgrid import atomic, layout, ledger
 from quantgrid.archive import Archive
-from quantgrid.errors import DataFault
 from quantgrid.store import open_store
 
 HELP = "bring an archived record back into results/ and the ledger"
@@ -19,21 +18,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Verify the record, publish it, enter it into the ledger.
+    """Verify the record, enter it into the ledger, publish it.
+
+    The result comes last: where it is, the ledger knows of it.
 
     Raises:
         ArchiveRefusal: when the archive lacks the record.
-        DataFault: when the record is damaged or lies under another fingerprint's key.
+        DataFault: when the record or the ledger is damaged.
     """
     root = Path.cwd()
     record = Archive(open_store(options.archive, root)).record(options.record)
-    expected = options.record.rsplit("/", 2)[1]
-    if record["fingerprint"] != expected:
-        raise DataFault(
-            f"the record under {options.record} is another one",
-            expected=expected,
-            seen=record["fingerprint"],
-        )
-    atomic.publish_json(root / options.out, record)
     ledger.enter(root / layout.LEDGER, root / layout.LEDGER_LOCK, record)
+    atomic.publish_json(root / options.out, record)
     return 0

@@ -51,7 +51,7 @@ class Store(Protocol):
     def delete(self, key: str) -> None:
         """Remove a key of state or of a hold; a key that is not there is no error."""
 
-    def sweep(self) -> int:
+    def clear_dead(self) -> int:
         """Remove what dead writers left unfinished; how many that were."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from quantgrid import atomic
+from quantgrid import atomic, layout
 from quantgrid.errors import ConfigRefusal, PlatformFault
 
 
@@ -13,7 +13,8 @@ from quantgrid.errors import ConfigRefusal, PlatformFault
 class FolderStore:
     """Keys are files below `root`; creation is by hard link, so that it is atomic and happens once.
 
-    The folder is made at the first put: looking into a store never creates one.
+    The folder is made at the first put: looking into a store never creates one.  Something else in
+    its place is a fault, never an empty store.
     """
 
     root: Path
@@ -34,7 +35,7 @@ class FolderStore:
         """The bytes of a key, or None; see `Store.find`."""
         try:
             return self._path(key).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise self._fault("read", key, error) from error
@@ -43,7 +44,7 @@ class FolderStore:
         """The size in bytes of a key, or None; see `Store.size`."""
         try:
             return self._path(key).stat().st_size
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return None
         except OSError as error:
             raise self._fault("look at", key, error) from error
@@ -75,7 +76,7 @@ class FolderStore:
     def _walk(self, folder: Path | str, prefix: str) -> Iterator[str]:
         try:
             entries = list(os.scandir(folder))
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return
         except OSError as error:
             raise self._fault("list", prefix, error) from error
@@ -93,13 +94,13 @@ class FolderStore:
         except OSError as error:
             raise self._fault("delete", key, error) from error
 
-    def sweep(self) -> int:
+    def clear_dead(self) -> int:
         """Remove what dead writers of this host left unfinished; how many that were."""
-        return atomic.sweep(self._incoming)
+        return atomic.clear_dead(self._incoming)
 
     @property
     def _incoming(self) -> Path:
-        return self.root / ".incoming"
+        return self.root / layout.INCOMING
 
     def _path(self, key: str) -> Path:
         if key.startswith("/") or ".." in key.split("/"):
