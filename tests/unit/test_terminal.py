@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quantgrid import errors
+from quantgrid import contract, errors
 from quantgrid.cell import Cell, Progress
 from quantgrid.layout import PROGRESS, progress_file
 from quantgrid.terminal import (
@@ -176,10 +176,11 @@ def test_job_owner_is_the_cell_milestone_or_corpus(
 
 
 def _cell(progress: Path) -> Cell:
-    paths = dict.fromkeys(("out", "result", "state", "metrics"), progress.parent)
-    words = dict.fromkeys(("fingerprint", "device", "attempt"), "x")
-    nothing = {"spec": {}, "parents": {}, "corpus": None, "sentinel": None, "threads": 1}
-    return Cell(id="n0-s0/79872", stage="trunk", progress=progress, **paths, **words, **nothing)
+    nothing = progress.with_name("nothing.json")
+    nothing.write_text("{}")
+    environment = {variable.name: variable.example for variable in contract.TABLE}
+    environment |= {contract.SPEC: str(nothing), contract.PARENTS: str(nothing)}
+    return Cell.from_environment(environment | {contract.PROGRESS: str(progress)})
 
 
 def test_reading_understands_what_cell_progress_writes(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_reading_understands_what_cell_progress_writes(tmp_path: Path) -> None:
     progress.step(39, tokens=79872, loss=2.5)
     reading = find_reading((tmp_path / "p.json").read_text())
     assert reading is not None
-    assert (reading.stage, reading.step, reading.steps, reading.loss) == ("trunk", 39, 39, 2.5)
+    assert (reading.stage, reading.step, reading.steps, reading.loss) == ("cooldown", 39, 39, 2.5)
     assert reading.tokens_per_s is not None
     assert reading.left_s == 0
 

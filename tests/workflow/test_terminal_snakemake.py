@@ -1,0 +1,401 @@
+"""What a person sees of a real `snakemake --logger quantgrid`, in a terminal and in a pipe."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator import Emulator
+from quantgrid.layout import progress_file
+
+FP = "0123456789abcdef0f1e2d3c4b5a69780123456789abcdeffedcba9876543210"
+
+SNAKEFILE = r"""
+import sys
+from quantgrid.terminal import Grid, announce
+configfile: "config.json"
+FP = config["fp"]
+VARIANTS = ["none", "rtn-w3g32-noclip", "qat-ternary-row-absmean"]
+JOB = f"exec {sys.executable} -I -S job.py"
+announce(Grid("demo", 105, 60))
+localrules: all, fold
+wildcard_constraints: variant="[^/.]+", base="[^/]+", grid="[a-z]+"
+
+rule all:
+    input: "results/demo.csv"
+rule milestone:
+    output: "receipts/trunk/{trunk}/{milestone}.{fp}.json"
+    log: "logs/trunk/{trunk}/{milestone}.{fp}.log"
+    shell: "{JOB} trunk n0-s0/79872 {output} 2> {log}"
+rule base:
+    input: f"receipts/trunk/n0-s0/79872.{FP}.json"
+    output: "receipts/cell/{base}/none.{fp}.json"
+    log: "logs/cell/{base}/none.{fp}.log"
+    shell: "{JOB} cooldown {wildcards.base}/none {output} 2> {log}"
+rule quantise:
+    input: "receipts/cell/{base}/none.{fp}.json"
+    output: "receipts/cell/{base}/{variant}.{fp}.json"
+    wildcard_constraints: variant="rtn[^/.]+"
+    log: "logs/cell/{base}/{variant}.{fp}.log"
+    shell: "{JOB} quantise {wildcards.base}/{wildcards.variant} {output} 2> {log}"
+rule qat:
+    input: f"receipts/trunk/n0-s0/79872.{FP}.json"
+    output: "receipts/cell/{base}/{variant}.{fp}.json"
+    wildcard_constraints: variant="qat[^/.]+"
+    log: "logs/cell/{base}/{variant}.{fp}.log"
+    shell: "{JOB} qat {wildcards.base}/{wildcards.variant} {output} 2> {log}"
+rule fold:
+    input: f"receipts/cell/{{base}}/{{variant}}.{FP}.json"
+    output: "results/{base}/{variant}/result.json"
+    log: "logs/fold/{base}/{variant}.log"
+    shell: "cp {input} {output} 2> {log}"
+rule table:
+    input: expand("results/n0-t100k-s0/{variant}/result.json", variant=VARIANTS)
+    output: "results/{grid}.csv"
+    log: "logs/{grid}.log"
+    shell: "{JOB} table {wildcards.grid} {output} 2> {log}"
+
+onsuccess: print("a hook speaks", file=sys.stderr)
+"""
+
+JOB = r"""
+import json, os, sys
+stage, cell, output = sys.argv[1:]
+config = json.load(open("config.json"))
+facts = {"cell": cell, "stage": stage, "step": 120, "steps": 391, "loss": 2.4123,
+         "tokens_per_s": 38123, "left_s": 42.2}
+where = config["progress"].replace("OUTPUT", output.replace("/", "~"))
+with open(where + ".tmp", "w") as file:
+    json.dump(facts, file)
+os.replace(where + ".tmp", where)
+if stage in config["held"]:
+    open(f"go-{stage}").read()  # a FIFO: the test opens it when it has seen enough
+print("step 120", file=sys.stderr)
+fate = config["fates"].get(stage)
+if fate == "refuses":
+    sys.exit(print("refused: a shard is short; expected 9; seen 8.", file=sys.stderr) or 78)
+if fate == "raises":
+    raise ValueError("step 12 has no loss")
+if fate != "forgets":
+    open(output, "w").write("{}")
+"""
+
+BOUND_S = 60.0
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    """A working copy of the small grid: 3 cells, 9 jobs."""
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / progress_file("x")).parent.mkdir(parents=True)
+    _configure(tmp_path)
+    return tmp_path
+
+
+def _configure(grid: Path, held: tuple[str, ...] = (), **fates: str) -> None:
+    progress = progress_file("OUTPUT")
+    config = {"fp": FP, "progress": progress, "held": held, "fates": fates}
+    (grid / "config.json").write_text(json.dumps(config))
+    for stage in held:
+        os.mkfifo(grid / f"go-{stage}")
+
+
+def _release(grid: Path, stage: str) -> None:
+    (grid / f"go-{stage}").write_text("go")
+
+
+def _command(*options: str) -> list[str]:
+    snakemake = str(Path(sys.executable).with_name("snakemake"))
+    common = ["--cores", "2", "--scheduler", "greedy", "--latency-wait", "0", "--nolock"]
+    return [snakemake, *common, *options]
+
+
+def _environment(**extra: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    return kept | {"TERM": "xterm-256color", "PYTHONHASHSEED": "0"} | extra
+
+
+def _piped(grid: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        _command(*options),
+        cwd=grid,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+
+class Watched:
+    """Snakemake in a pseudo-terminal, watched through an emulator."""
+
+    def __init__(self, grid: Path, *options: str, columns: int = 80, **extra: str) -> None:
+        self.emulator, self.raw = Emulator(columns, 24), ""
+        self._master, child = pty.openpty()
+        self.resize(columns)
+        self.process = subprocess.Popen(
+            _command("--quiet", "host", "--logger", "quantgrid", *options),
+            cwd=grid,
+            env=_environment(**extra),
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call, and no thread here
+            start_new_session=True,
+        )
+        os.close(child)
+
+    def resize(self, columns: int) -> None:
+        """Another width; a wider terminal shows the same lines."""
+        self.emulator.columns = columns
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+
+    def press(self, keys: str) -> None:
+        """Keys of the person."""
+        os.write(self._master, keys.encode())
+
+    def until(self, holds: Callable[[list[str]], Any]) -> list[str]:
+        """Watch until something is seen; what is seen then."""
+        end = time.monotonic() + BOUND_S
+        while not holds(self.emulator.lines):
+            assert time.monotonic() < end, "\n".join(self.emulator.lines)
+            if not self._read(end):
+                break
+        assert holds(self.emulator.lines), "\n".join(self.emulator.lines)
+        return self.emulator.lines
+
+    def finish(self) -> tuple[int, list[str]]:
+        """Watch until the end: exit code and all lines."""
+        end = time.monotonic() + BOUND_S
+        while self._read(end):
+            assert time.monotonic() < end, "\n".join(self.emulator.lines)
+        return self.process.wait(BOUND_S), self.emulator.lines
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self, end: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(end - time.monotonic(), 0))
+        try:
+            text = os.read(self._master, 65536).decode() if ready else ""
+        except OSError:  # the last process closed the terminal
+            return False
+        self.raw += text
+        self.emulator.feed(text)
+        return bool(text)
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def watch(grid: Path) -> Iterator[Callable[..., Watched]]:
+    """Starts Snakemake in a terminal; whatever still runs at the end is killed."""
+    started: list[Watched] = []
+
+    def start(*options: str, **settings: Any) -> Watched:
+        started.append(Watched(grid, *options, **settings))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def _has(lines: list[str], *parts: str) -> bool:
+    return any(all(part in line for part in parts) for line in lines)
+
+
+# -- a terminal -----------------------------------------------------------------------------------
+
+
+def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
+    grid: Path, watch: Callable[..., Watched]
+) -> None:
+    """Live lines while jobs run, at 80 columns and wider; afterwards one line a finished job."""
+    _configure(grid, held=("cooldown", "qat"))
+    seen = watch()
+    lines = seen.until(lambda now: _has(now[-2:], "cooldown", "120") and _has(now[-2:], "qat"))
+    assert re.fullmatch(r"demo  60/105 cells  1/9 jobs  2 running  0:\d\d elapsed", lines[-3])
+    facts = {line.split()[0]: line for line in lines[-2:]}
+    base = "  n0-t100k-s0/none                     cooldown  120/391  loss 2.41  38.1k/s  0:42"
+    assert facts["n0-t100k-s0/none"].split() == base.split()
+    assert max(map(len, lines[-3:])) < 80
+    assert lines[-4].startswith("done  n0-s0/79872 ")
+    seen.resize(110)
+    wide = seen.until(lambda now: _has(now[-2:], "loss 2.41  38.1k tok/s  0:42 left"))
+    assert _has(wide[-2:], "n0-t100k-s0/qat-ternary-row-absmean")
+    for stage in ("cooldown", "qat"):
+        _release(grid, stage)
+    code, lines = seen.finish()
+    assert code == 0
+    said = lines[next(i for i, line in enumerate(lines) if line.startswith("done")) :]
+    assert sorted(line.split()[2] for line in said if line.startswith("done")) == [
+        "base",
+        "milestone",
+        "qat",
+        "quantise",
+        "table",
+    ]
+    assert "a hook speaks" in said
+    assert said[-1].startswith("demo  63/105 cells  9/9 jobs  0:")
+    assert not any("running" in line or "0:42" in line or "fold" in line for line in said)
+
+
+def test_terminal_draws_at_most_five_times_a_second(
+    grid: Path, watch: Callable[..., Watched]
+) -> None:
+    """A display costs nothing."""
+    _configure(grid, held=("trunk",))
+    seen = watch()
+    seen.until(lambda now: _has(now[-1:], "trunk", "120/391"))
+    frames, start = seen.raw.count("\x1b[2A\r"), time.monotonic()
+    seen.until(lambda _: seen.raw.count("\x1b[2A\r") >= frames + 2)
+    assert time.monotonic() - start >= 2 / 5 * 0.9
+    _release(grid, "trunk")
+    assert seen.finish()[0] == 0
+
+
+def test_terminal_is_clean_after_an_interrupt_and_the_code_is_snakemakes(
+    grid: Path, watch: Callable[..., Watched]
+) -> None:
+    """Ctrl-C leaves whole lines, no block, no hidden cursor, no colour when none is wanted."""
+    _configure(grid, held=("cooldown", "qat"))
+    seen = watch(NO_COLOR="1")
+    seen.until(lambda now: _has(now[-2:], "cooldown", "120"))
+    seen.press("\x03")
+    code, lines = seen.finish()
+    assert code == 1
+    assert lines[-1].startswith("demo  60/105 cells  1/9 jobs  2 failed")
+    assert not _has(lines, "running")
+    assert seen.emulator.cursor == (len(lines), 0)
+    assert "\x1b[?" not in seen.raw
+    assert not re.search(r"\x1b\[[0-9;]*m", seen.raw)
+
+
+def test_terminal_that_is_dumb_gets_lines_without_any_escape(
+    grid: Path, watch: Callable[..., Watched]
+) -> None:
+    """TERM=dumb means that nothing but text is understood."""
+    code, lines = watch(TERM="dumb").finish()
+    assert code == 0
+    assert _has(lines, "[1/9] done  milestone n0-s0/79872")
+
+
+# -- a pipe ---------------------------------------------------------------------------------------
+
+
+def test_pipe_gets_one_line_a_job_with_counts(grid: Path) -> None:
+    """A log can be searched: counts, word, rule, owner, then facts."""
+    done = _piped(grid, "--logger", "quantgrid")
+    assert done.returncode == 0
+    lines = [line for line in done.stderr.splitlines() if line.startswith("[")]
+    assert lines[0] == "[0/9] start milestone n0-s0/79872"
+    pattern = r"\[1/9\] done  milestone n0-s0/79872  \d+\.\d s  loss 2\.41  38\.1k tok/s"
+    assert re.fullmatch(pattern, lines[1])
+    assert sum("] done  " in line for line in lines) == 9
+    assert sum("] start " in line for line in lines) == 5
+    assert _has(lines, "] done  fold n0-t100k-s0/none", " s  ", "/105 cells")
+    assert "\x1b" not in done.stderr + done.stdout
+    assert done.stderr.splitlines()[-1].startswith("demo  63/105 cells  9/9 jobs  0:")
+
+
+def test_pipe_names_each_failure_first_and_loses_nothing_of_snakemakes(grid: Path) -> None:
+    """Refusal, traceback and missing output: the job and its own error, then the default words."""
+    _configure(grid, cooldown="refuses", qat="raises")
+    ours = _piped(grid, "--logger", "quantgrid", "--keep-going")
+    plain = _piped(grid, "--keep-going")
+    assert ours.returncode == plain.returncode == 1
+    lines = ours.stderr.splitlines()
+    refused = next(line for line in lines if "] fail  base" in line)
+    assert refused.endswith("refused: a shard is short; expected 9; seen 8.")
+    log = f"  log: logs/cell/n0-t100k-s0/none.{FP}.log"
+    assert lines[lines.index(refused) + 1] == log
+    assert _has(lines, "] fail  qat n0-t100k-s0/qat-ternary", "ValueError: step 12 has no loss")
+    first = next(i for i, line in enumerate(lines) if "Exception" in line or "Error in" in line)
+    assert _has(lines[:first], "] fail  ")
+    assert lines[-1].startswith("demo  60/105 cells  1/9 jobs  2 failed")
+    assert _error_words(plain.stderr) <= _error_words(ours.stderr)
+
+
+def test_pipe_names_a_job_whose_output_is_missing(grid: Path) -> None:
+    """Snakemake tells this failure in another way than all others."""
+    _configure(grid, trunk="forgets")
+    done = _piped(grid, "--logger", "quantgrid")
+    assert done.returncode == 1
+    assert _has(done.stderr.splitlines(), "[0/9] fail  milestone n0-s0/79872", "output is missing")
+    assert "MissingOutputException in rule milestone" in done.stderr
+
+
+def _error_words(text: str) -> set[str]:
+    """The lines about errors, without what differs from call to call."""
+    lines = text[text.index("RuleException") :].splitlines()
+    differs = re.compile(r"^\[|jobid|^Select|^Execute|^Finished|steps|^Complete|^Elapsed|local|^$")
+    return {line for line in lines if not differs.search(line)}
+
+
+# -- calls that compute nothing -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("-n",), ("--dag",), ("--summary",), ("--touch",)],
+    ids=" ".join,
+)
+def test_output_is_snakemakes_own_when_nothing_is_computed(
+    grid: Path, options: tuple[str, ...]
+) -> None:
+    """Byte for byte, but for times, ids and the command line itself."""
+    _assert_alike(grid, *options)
+
+
+def test_output_is_snakemakes_own_when_everything_is_current(grid: Path) -> None:
+    """Nothing is drawn when nothing is to be done."""
+    assert _piped(grid).returncode == 0
+    said = _assert_alike(grid)
+    assert "Nothing to be done" in said["stderr"]
+
+
+def test_output_is_snakemakes_own_when_the_snakefile_is_broken(grid: Path) -> None:
+    """Errors at parse are Snakemake's to tell."""
+    (grid / "Snakefile").write_text("rule a:\n    output: 'x'\n    shell: 1 +\n")
+    said = _assert_alike(grid)
+    assert "SyntaxError" in said["stderr"]
+
+
+def _assert_alike(grid: Path, *options: str) -> Mapping[str, str]:
+    pair = [_said(_piped(grid, *options, *logger)) for logger in ((), ("--logger", "quantgrid"))]
+    assert pair[0] == pair[1]
+    return pair[0]
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    said = {"stdout": done.stdout, "stderr": done.stderr, "code": str(done.returncode)}
+    return {name: _timeless(text) for name, text in said.items()}
+
+
+def _timeless(text: str) -> str:
+    text = text.replace(" --logger quantgrid", "")
+    text = re.sub(r"(?m)^\[\w{3} \w{3} +\d+ .*\]$", "[time]", text)
+    return re.sub(r"(?m)^(  Date|  Workflow ID|Elapsed time|Complete log\(s\)): .*$", r"\1", text)
