@@ -34,8 +34,8 @@ class Settings:
         root: Folder of the Snakefile, absolute.
         grid: Name of the grid.
         select: Choice of cells, empty for all.
-        archive: Folder (relative to the root) or address of the archive.
-        volume: Folder of the corpora and states, absolute.
+        archive: Folder (relative to the working copy) or address of the archive.
+        volume: Folder of the corpora, relative to the working copy when not absolute.
         platform: Name of the platform.
     """
 
@@ -43,7 +43,7 @@ class Settings:
     grid: str = "demo"
     select: str = ""
     archive: str = "archive"
-    volume: Path
+    volume: str = "volume"
     platform: str = "local"
 
 
@@ -89,8 +89,7 @@ def load_settings(
 
     data = {**document.data, **changed}
     _check(data, where, layout.schema_file(root, "config"), validate)
-    volume = root.absolute() / str(data.pop("volume", "volume"))
-    settings = Settings(root=root.absolute(), volume=volume, **data)
+    settings = Settings(root=root.absolute(), **data)
     _refuse_missing(root, "grid", settings.grid, where("grid"))
     _refuse_missing(root, "platform", settings.platform, where("platform"))
     return settings

@@ -66,6 +66,11 @@ class Plan:
                 found.setdefault(cell.form.method, []).append(cell.id)
         return found
 
+    @property
+    def num_to_make(self) -> int:
+        """Wanted cells that a job must compute."""
+        return sum(self.state(cell) in {State.MAKE, State.EVALUATE} for cell in self.wanted)
+
     def line(self) -> str:
         """The plan in one line, and one line that names stale cells if there are any."""
         states = [self.state(cell) for cell in self.wanted]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, layout
+from quantgrid import atomic, layout, warm_server
 from quantgrid.archive import Archive
 from quantgrid.controller import Controller
 from quantgrid.errors import ConfigRefusal, QuantgridError
@@ -26,7 +26,7 @@ from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
 from quantgrid.plan import Plan, State
 from quantgrid.receipts import vouch
-from quantgrid.select import parse
+from quantgrid.select import choose
 from quantgrid.spec import BASE, Cell
 from quantgrid.store import open_store
 
@@ -86,7 +86,8 @@ class Workflow:
     @property
     def places(self) -> str:
         """Options that name the code and the volume."""
-        return shlex.join(["--root", str(self.code), "--volume", str(self.settings.volume)])
+        volume = self.root / self.settings.volume
+        return shlex.join(["--root", str(self.code), "--volume", str(volume)])
 
     @property
     def prepare(self) -> str:
@@ -226,6 +227,8 @@ class Workflow:
         try:
             refuse_unwritten(self.plan)
             Controller(self.root, open_store(self.settings.archive, self.root)).start()
+            if self.platform.name == "local" and self.plan.num_to_make > 1:
+                warm_server.start()
         except QuantgridError as error:
             stop(error)
 
@@ -281,13 +284,7 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     archive = Archive(open_store(settings.archive, root))
     index = archive.index()
     vouch(root, index=index, archive=archive.find_identity(), address=archive.store.address)
-    chosen = parse(settings.select)
-    wanted = tuple(cell for cell in lineage.grid.cells if chosen.matches(cell))
-    if not wanted:
-        raise ConfigRefusal(
-            f"no cell of grid {settings.grid} matches select={settings.select!r}",
-            do="`quantgrid cells --select ...` shows what an expression matches.",
-        )
+    wanted = choose(lineage.grid.cells, settings.select)
     return Plan(lineage, index, local_results(root, lineage), wanted)
 
 

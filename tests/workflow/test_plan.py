@@ -180,7 +180,7 @@ def test_selection_without_a_cell_is_refused(fresh: WorkingCopy) -> None:
     """An expression that matches nothing is a mistake, not an empty success."""
     seen = fresh.look("--config", "select=bits=7", grid="", code=78)
 
-    assert "no cell of grid demo matches" in seen.text
+    assert "matches none of 105 cells" in seen.text
 
 
 def test_unknown_cell_is_refused_when_named(fresh: WorkingCopy) -> None:

@@ -76,7 +76,7 @@ def show(root: Path, name: str) -> dict[str, Any]:
     from quantgrid.corpus.view import look
     from quantgrid.volume import require
 
-    recipe, volume = load_corpus(root, name), load_settings(root, {}).volume
+    recipe, volume = load_corpus(root, name), root / load_settings(root, {}).volume
     folder = layout.corpus_folder(volume, name, recipe.digest)
     facts = {**_described(recipe), "folder": str(folder)}
     try:
