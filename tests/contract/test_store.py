@@ -1,0 +1,283 @@
+"""What every store adapter must do; a new adapter joins ADAPTERS and nothing else."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quantgrid.errors import ConfigRefusal, PlatformFault
+from quantgrid.store import Store, open_store
+from quantgrid.store.folder import FolderStore
+
+ADAPTERS: dict[str, Callable[[Path], Store]] = {"folder": FolderStore}
+BOUND_S = 60
+
+
+@pytest.fixture(params=ADAPTERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    return ADAPTERS[request.param](tmp_path / "store")
+
+
+@pytest.mark.parametrize("key", ["plain", "a/b/c", "a b/ü~@", "a/.hidden"])
+def test_store_gives_back_bytes_when_they_were_put(store: Store, key: str) -> None:
+    """Every reading call agrees on what was put."""
+    data = bytes(range(256))
+
+    assert store.put_once(key, data)
+
+    assert store.get(key) == data
+    assert store.find(key) == data
+    assert store.size(key) == len(data)
+
+
+def test_store_finds_nothing_when_nothing_was_put(store: Store, tmp_path: Path) -> None:
+    """Absence is told apart from failure, and looking makes nothing."""
+    assert store.find("a/b") is None
+    assert store.size("a/b") is None
+    assert list(store.list("a")) == []
+    with pytest.raises(KeyError):
+        store.get("a/b")
+    with pytest.raises(KeyError):
+        store.fetch("a/b", tmp_path / "cache")
+    assert not (tmp_path / "store").exists()
+
+
+def test_store_keeps_the_first_bytes_when_put_twice(store: Store, tmp_path: Path) -> None:
+    """A key is created once, whichever call comes second."""
+    source = tmp_path / "source"
+    source.write_bytes(b"file")
+
+    assert store.put_once("key", b"first")
+    assert not store.put_once("key", b"second")
+    assert not store.put_file_once("key", source)
+
+    assert store.get("key") == b"first"
+
+
+def test_store_puts_a_file_when_it_is_new(store: Store, tmp_path: Path) -> None:
+    """The bytes of a file are copied: the source may change afterwards."""
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 3_000_000)
+
+    assert store.put_file_once("deep/key", source)
+    source.write_bytes(b"changed")
+
+    assert store.size("deep/key") == 3_000_000
+    assert store.fetch("deep/key", tmp_path / "cache").read_bytes() == b"x" * 3_000_000
+
+
+def test_store_lists_keys_below_a_prefix_when_asked(store: Store) -> None:
+    """A prefix is a folder: neighbours with the same beginning are not below it."""
+    for key in ("a/1", "a/b/2", "ab/3", "c"):
+        store.put_once(key, b"")
+
+    assert sorted(store.list("a")) == ["a/1", "a/b/2"]
+
+
+def test_store_forgets_a_key_when_deleted(store: Store) -> None:
+    """A deleted key may be created again; deleting nothing is no error."""
+    store.put_once("hold", b"1")
+
+    store.delete("hold")
+    store.delete("hold")
+
+    assert store.find("hold") is None
+    assert store.put_once("hold", b"2")
+
+
+@pytest.mark.parametrize("key", ["/etc/passwd", "../outside", "a/../../outside"])
+def test_store_refuses_a_key_when_it_leads_outside(store: Store, key: str) -> None:
+    """No key reaches beyond the store."""
+    for call in (store.find, store.size, store.delete, lambda k: store.put_once(k, b"")):
+        with pytest.raises(ConfigRefusal, match="is not a key"):
+            call(key)
+
+
+def test_store_has_an_address_when_asked(store: Store, tmp_path: Path) -> None:
+    """The address is what a person would type to open the same store."""
+    store.put_once("key", b"1")
+
+    assert open_store(store.address, tmp_path / "elsewhere").get("key") == b"1"
+
+
+# -- several writers ------------------------------------------------------------------------------
+
+_RACER = """
+import sys, json
+from quantgrid.store import open_store
+from pathlib import Path
+store, name = open_store(sys.argv[1], Path()), sys.argv[2].encode()
+source = Path(sys.argv[3]); source.write_bytes(name)
+print("ready", flush=True); sys.stdin.readline()
+won = [store.put_file_once(f"k/{i}", source) if i % 2 else store.put_once(f"k/{i}", name)
+       for i in range(60)]
+print(json.dumps(won))
+"""
+
+
+def test_store_creates_once_when_processes_race(store: Store, tmp_path: Path) -> None:
+    """Of three processes that create the same keys at once, exactly one is told that it did."""
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RACER, store.address, name, str(tmp_path / name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abc"
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = {
+        name: json.loads(racer.communicate(timeout=BOUND_S)[0])
+        for name, racer in zip("abc", racers, strict=True)
+    }
+
+    for number in range(60):
+        winners = [name for name in "abc" if won[name][number]]
+        assert len(winners) == 1
+        assert store.get(f"k/{number}") == winners[0].encode()
+
+
+# -- faults of a folder ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> FolderStore:
+    """A folder with one key."""
+    store = FolderStore(tmp_path / "store")
+    store.put_once("a/1", b"1")
+    return store
+
+
+def test_folder_is_a_fault_when_a_file_is_in_its_place(tmp_path: Path) -> None:
+    """A file where the folder should be is never taken for an empty store."""
+    (tmp_path / "store").write_text("not a folder")
+    store = FolderStore(tmp_path / "store")
+    source = tmp_path / "source"
+    source.write_bytes(b"")
+
+    calls: list[Callable[[], object]] = [
+        lambda: store.find("a/1"),
+        lambda: store.size("a/1"),
+        lambda: list(store.list("a")),
+        lambda: store.put_once("a/1", b""),
+        lambda: store.put_file_once("a/1", source),
+        lambda: store.delete("a/1"),
+    ]
+    for call in calls:
+        with pytest.raises(PlatformFault, match=r"a directory|exists") as caught:
+            call()
+        assert str(tmp_path / "store") in str(caught.value)
+
+
+def test_folder_is_a_fault_when_a_key_cannot_be_read(folder: FolderStore) -> None:
+    """A key that is there and cannot be read is not absent."""
+    (folder.root / "loop").symlink_to("loop")
+
+    with pytest.raises(PlatformFault, match="cannot read loop"):
+        folder.find("loop")
+    with pytest.raises(PlatformFault, match="cannot look at loop"):
+        folder.size("loop")
+    with pytest.raises(PlatformFault, match="cannot list loop"):
+        list(folder.list("loop"))
+
+
+_FULL = """
+import resource, signal, sys
+from pathlib import Path
+from quantgrid.errors import PlatformFault
+from quantgrid.store.folder import FolderStore
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store, source = FolderStore(Path(sys.argv[1])), Path(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for call in (lambda: store.put_once("a/2", b"x" * 200_000),
+             lambda: store.put_file_once("a/2", source)):
+    try:
+        call()
+    except PlatformFault as fault:
+        print(fault)
+"""
+
+
+def test_folder_leaves_nothing_when_there_is_no_room(folder: FolderStore, tmp_path: Path) -> None:
+    """A put that meets the end of the room is a fault with the system's word, and no key."""
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * 200_000)
+
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, str(folder.root), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=True,
+    )
+
+    assert done.stdout.count("cannot write a/2; seen File too large") == 2
+    assert list(folder.list("a")) == ["a/1"]
+    assert [path.name for path in folder.root.rglob("*") if path.is_file()] == ["1"]
+
+
+@pytest.mark.parametrize("event", ["os.link", "open"])
+def test_folder_has_no_key_when_its_writer_was_killed(folder: FolderStore, event: str) -> None:
+    """A writer that dies before the link leaves debris that is no key, and that is cleared."""
+    text = f"""
+import os, signal, sys
+from pathlib import Path
+from quantgrid.store.folder import FolderStore
+store = FolderStore(Path(sys.argv[1]))
+def hook(event, args):
+    if event == {event!r} and (event != "open" or str(args[0]) == {str(folder.root / "a")!r}):
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+store.put_once("a/2", b"2")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(folder.root)], timeout=BOUND_S, check=False
+    )
+
+    assert done.returncode == -9
+    was_linked = event == "open"  # the folder is synced after the link
+    assert ("a/2" in folder.list("a")) == was_linked
+    assert folder.clear_dead() == 1
+    assert folder.put_once("a/2", b"2") is not was_linked
+    assert folder.get("a/2") == b"2"
+
+
+def test_folder_clears_only_the_dead_when_asked(folder: FolderStore) -> None:
+    """What a living process or another host has not finished stays; and it is no key."""
+    host = socket.gethostname()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait(timeout=BOUND_S)
+    incoming = folder.root / ".incoming"
+    for left in (f"{host}@{dead.pid}", f"{host}@{os.getpid()}", f"elsewhere@{dead.pid}"):
+        (incoming / f"1.qgpart-{left}@00").touch()
+        (folder.root / "a" / f"1.qgpart-{left}@00").touch()
+
+    assert list(folder.list("a")) == ["a/1"]
+    assert folder.clear_dead() == 1
+    assert len(list(incoming.iterdir())) == 2
+
+
+def test_open_store_finds_a_folder_when_relative_or_absolute(tmp_path: Path) -> None:
+    """A relative address is below the working copy."""
+    assert open_store("a", tmp_path).address == str(tmp_path / "a")
+    assert open_store(str(tmp_path / "b"), Path("/nowhere")).address == str(tmp_path / "b")
+
+
+def test_open_store_refuses_when_no_adapter_serves_the_address(tmp_path: Path) -> None:
+    """An address of another kind is not taken for a folder's name."""
+    with pytest.raises(ConfigRefusal, match="gs://"):
+        open_store("gs://bucket/x", tmp_path)
+    assert list(tmp_path.iterdir()) == []
