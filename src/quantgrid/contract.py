@@ -40,6 +40,9 @@ DEADLINE = "QG_DEADLINE_S"
 GRACE = "QG_GRACE_S"
 ATTEMPT = "QG_ATTEMPT"
 
+WARM = "QG_WARM"
+"""Not a part of the contract: tells runners where their controller keeps an interpreter warm."""
+
 TABLE = (
     Variable(CONTRACT, "version of this table", str(CONTRACT_VERSION)),
     Variable(CELL, "id of the cell or milestone", "n0-t800k-s0/none"),

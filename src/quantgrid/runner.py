@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from quantgrid import CONTRACT_VERSION, atomic, contract, layout, workspace
+from quantgrid import CONTRACT_VERSION, atomic, child, contract, layout, workspace
 from quantgrid.archive import Archive, Deposit
 from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
@@ -204,22 +204,16 @@ class Runner:
     def _start(self, attempt: str, arguments: list[str]) -> Ended:
         """Run the scripts in a process group of their own and wait."""
         started, begin_s = self.clock.now(), self.clock.monotonic_s()
-        child = os.posix_spawn(
-            sys.executable,
-            # -P: no file of the working copy stands in for a module
-            [sys.executable, "-P", "-m", "quantgrid.stages", str(os.getpid()), *arguments],
-            {**os.environ, "OMP_NUM_THREADS": str(self.machine.threads)},
-            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
-            setpgroup=0,
-        )
-        with _forwarding(child):
-            _, status, usage = os.wait4(child, 0)
+        environment = {**os.environ, "OMP_NUM_THREADS": str(self.machine.threads)}
+        running = child.start(arguments, environment)
+        with _forwarding(running.pid):
+            exit_code, cpu_s = running.wait()
         return Ended(
             attempt=attempt,
             started=timestamp(started),
             wall_s=round(self.clock.monotonic_s() - begin_s, 3),
-            cpu_s=round(usage.ru_utime + usage.ru_stime, 3),
-            exit_code=os.waitstatus_to_exitcode(status),
+            cpu_s=round(cpu_s, 3),
+            exit_code=exit_code,
         )
 
     # -- after ------------------------------------------------------------------------------------

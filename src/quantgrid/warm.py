@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-ADDRESS = "QG_WARM"
-"""Environment variable with the address of the controller's server."""
+from quantgrid import contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +31,21 @@ class WarmChild:
         return int(said["exit_code"]), float(said["cpu_s"])
 
 
-def ask(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> WarmChild | None:
+def ask(arguments: Sequence[str], environment: Mapping[str, str]) -> WarmChild | None:
     """Have the server run `quantgrid.stages` with arguments; None when no server answers.
 
-    The child gets this process's standard streams, a process group of its own, the working
-    directory and the environment.
+    The child gets this process's output streams, an empty input, a process group of its own, the
+    working directory and the environment.
     """
-    address = os.environ.get(ADDRESS)
-    if not address:
-        return None
+    request = {
+        "arguments": list(arguments),
+        "cwd": os.getcwd(),  # noqa: PTH109 - pathlib costs what this saves
+        "environment": dict(environment),
+    }
     connection = socket.socket(socket.AF_UNIX)
-    request = {"arguments": list(arguments), "cwd": cwd, "environment": dict(environment)}
-    data = json.dumps(request).encode() + b"\n"
     try:
-        connection.connect(f"\0{address}")
-        socket.send_fds(connection, [data[:1]], [0, 1, 2])
-        connection.sendall(data[1:])
+        connection.connect(f"\0{os.environ[contract.WARM]}")
+        _send(connection, json.dumps(request).encode() + b"\n")
         said = _read_line(connection)
     except OSError:
         said = None
@@ -55,6 +53,15 @@ def ask(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -
         connection.close()
         return None
     return WarmChild(int(said["pid"]), connection)
+
+
+def _send(connection: socket.socket, data: bytes) -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    try:
+        socket.send_fds(connection, [data[:1]], [empty, 1, 2])
+    finally:
+        os.close(empty)
+    connection.sendall(data[1:])
 
 
 def _read_line(connection: socket.socket) -> dict[str, Any] | None:

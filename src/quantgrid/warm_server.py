@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from quantgrid import warm
+from quantgrid import contract
 
-PRELOADED = ("numpy", "torch", "safetensors.torch")
+PRELOADED = ("numpy", "torch", "torch._inductor.config", "safetensors.torch")
+"""The third is what `torch.use_deterministic_algorithms` and every optimiser import: 2 CPU-s more."""
 _PR_SET_PDEATHSIG = 1
 _FDS = 3
 _MAX_REQUEST = 1 << 20
@@ -46,7 +47,7 @@ def start() -> None:
         start_new_session=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    os.environ[warm.ADDRESS] = address
+    os.environ[contract.WARM] = address
 
 
 @dataclass(slots=True)
@@ -85,6 +86,8 @@ class Server:
         pid = os.fork()
         if pid == 0:
             _run(request, streams)
+        with suppress(OSError):  # the child does the same; whoever comes first
+            os.setpgid(pid, pid)
         for stream in streams:
             os.close(stream)
         self.children[pid] = connection

@@ -1,0 +1,57 @@
+"""The process that runs the scripts of a job: forked from a warm interpreter, or started cold."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from quantgrid import contract
+
+
+class Child(Protocol):
+    """A running process in a group of its own."""
+
+    @property
+    def pid(self) -> int:
+        """Its id, which is also that of its group."""
+
+    def wait(self) -> tuple[int, float]:
+        """Exit code (negative for a signal) and CPU seconds, when the process has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdChild:
+    """A process with an interpreter of its own."""
+
+    pid: int
+
+    def wait(self) -> tuple[int, float]:
+        """See `Child.wait`."""
+        _, status, usage = os.wait4(self.pid, 0)
+        return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+
+
+def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Child:
+    """Start `quantgrid.stages`; its standard input is empty, its output and errors are ours.
+
+    Args:
+        arguments: Alternating script and path of the JSON file with its contract variables.
+        environment: All of its environment.
+    """
+    if contract.WARM in os.environ:
+        from quantgrid import warm
+
+        child = warm.ask(arguments, environment)
+        if child:
+            return child
+    return ColdChild(
+        os.posix_spawn(
+            sys.executable,
+            # -P: no file of the working copy stands in for a module
+            [sys.executable, "-P", "-m", "quantgrid.stages", str(os.getpid()), *arguments],
+            environment,
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            setpgroup=0,
+        )
+    )
