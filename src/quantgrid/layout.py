@@ -30,6 +30,7 @@ RESULT = "results/{base}/{variant}/result.json"
 TABLE = "results/{grid}.csv"
 LAWS = "results/{grid}-laws.csv"
 PLOT = "results/{grid}-{plot}.svg"
+PLOTS = {plot: PLOT.replace("{plot}", plot) for plot in ("bits", "damage", "size")}
 PAGE = "results/{grid}.html"
 PAGE_SOURCES = ("page.j2", "page.css", "page.js")
 WANTED = "plan/{grid}.json"

@@ -13,14 +13,15 @@ HELP = "write the table of a grid and its laws from verified records"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--wanted", type=Path, required=True, help="plan/<grid>.json")
-    parser.add_argument("--results", type=Path, required=True, help="folder of the cell results")
     parser.add_argument("--out", type=Path, required=True, help="the table to write (CSV)")
+    parser.add_argument("--results", type=Path, help="folder of the cells; default: that of --out")
     parser.add_argument("--laws", type=Path, required=True, help="the laws to write (CSV)")
 
 
 def main(options: argparse.Namespace) -> int:
     """Write both or neither."""
-    grid = read_grid(read_wanted(options.wanted.absolute()), options.results.absolute())
+    results = (options.results or options.out.parent).absolute()
+    grid = read_grid(read_wanted(options.wanted.absolute()), results)
     written = {
         options.laws: table.csv_bytes(laws.frame(laws.outcomes(grid))),
         options.out: table.csv_bytes(table.frame(grid)),

@@ -1,7 +1,7 @@
 """What a person reads instead of an id or a bare number."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from quantgrid.report.stats import Estimate
 from quantgrid.spec import Form
@@ -12,6 +12,12 @@ def form_labels(forms: Mapping[str, Form]) -> dict[str, str]:
     short = {variant: _short(form) for variant, form in forms.items()}
     counts = Counter(short.values())
     return {variant: name if counts[name] == 1 else variant for variant, name in short.items()}
+
+
+def family_labels(families: Sequence[str]) -> dict[str, str]:
+    """Families without their corpus when they share one: `n0 shakespeare` -> `n0`."""
+    corpora = {family.partition(" ")[2] for family in families}
+    return {each: each.partition(" ")[0] if len(corpora) == 1 else each for each in families}
 
 
 def width_label(form: Form) -> str:

@@ -34,6 +34,7 @@ class Wanted:
 
     grid: str
     cells: Mapping[str, str]
+    archive: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,8 +42,8 @@ class Measured:
     """A finished cell beside its base.
 
     `family` names what the bases of one curve share: model, corpus and the bound on unique tokens.
-    `losses` (S) are nats per token, one per validation sequence; `delta` (S) is what they exceed those
-    of the cell's own base by, sequence by sequence.
+    `losses` (S) are nats per token, one per validation sequence; `delta` (S) is what
+    they exceed those of the cell's own base by, sequence by sequence.
     """
 
     id: str
@@ -142,7 +143,7 @@ def read_wanted(path: Path) -> Wanted:
     """
     try:
         plan = json.loads(path.read_bytes())
-        return Wanted(str(plan["grid"]), dict(plan["cells"]))
+        return Wanted(str(plan["grid"]), dict(plan["cells"]), plan.get("archive"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigRefusal(
             "the list of wanted cells cannot be read",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from quantgrid.archive.record import Record
 from quantgrid.report.records import Grid, Measured
 from quantgrid.report.stats import Estimate, damage
 
@@ -48,15 +49,24 @@ def documentation() -> str:
 
 def size_of(cell: Measured, field: str) -> float | None:
     """A field of what the cell's weights weigh, or None when its record does not say."""
-    size: Mapping[str, Any] = cell.record["weights"]["results"].get("size") or {}
-    value = size.get(field)
-    return None if value is None else float(value)
+    return _size(cell.record, field)
 
 
 def total_bytes(cell: Measured) -> int | None:
     """Bytes of all weights: the packed linears and everything else; None when not recorded."""
-    packed, other = size_of(cell, "packed_bytes"), size_of(cell, "other_bytes")
+    return bytes_of(cell.record)
+
+
+def bytes_of(record: Record) -> int | None:
+    """Like `total_bytes`, of a record."""
+    packed, other = _size(record, "packed_bytes"), _size(record, "other_bytes")
     return None if packed is None or other is None else int(packed + other)
+
+
+def _size(record: Record, field: str) -> float | None:
+    size: Mapping[str, Any] = record["weights"]["results"].get("size") or {}
+    value = size.get(field)
+    return None if value is None else float(value)
 
 
 def tokens_seen(cell: Measured) -> int:
@@ -89,10 +99,10 @@ def _z(cell: Measured) -> float | None:
     return None if cell.is_base else _delta(cell).z
 
 
-def _spent(cell: Measured, unit: str) -> float:
-    """Seconds of all links that made the weights of this very cell and measured them."""
-    links = [*(cell.record["weights"].get("links") or []), *(cell.record.get("links") or [])]
-    return sum(float(link[unit]) for link in links)
+def _spent(cell: Measured, unit: str) -> float | None:
+    """Seconds of the two stages that made the weights of this very cell and measured them."""
+    works = [part.get("work") for part in (cell.record["weights"], cell.record)]
+    return None if None in works else sum(float(work[unit]) for work in works if work)
 
 
 def _integer(value: float | None) -> int | None:
@@ -182,11 +192,11 @@ COLUMNS = (
     ),
     Column(
         "wall_s",
-        "wall seconds of all links that made and measured this cell's weights, without its base",
+        "wall seconds of the stages that made and measured this cell's weights, without its base",
         partial(_spent, unit="wall_s"),
         ".3f",
     ),
-    Column("cpu_s", "CPU seconds of the same links", partial(_spent, unit="cpu_s"), ".3f"),
+    Column("cpu_s", "CPU seconds of the same stages", partial(_spent, unit="cpu_s"), ".3f"),
     Column("platform", "where it was measured", lambda cell: cell.record["platform"]["name"]),
     Column("device", "device it was measured on", lambda cell: cell.record["platform"]["device"]),
     Column("verdict", "`VALID`, `SUSPECT`, `INVALID` or `unjudged`", lambda cell: cell.verdict),

@@ -147,7 +147,8 @@ def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
             "unique_tokens": 4_960_256,
             "passes": 1,
         },
-        "links": [_link(0.41)],
+        "work": {"wall_s": 0.41, "cpu_s": 0.398},
+        "links": [_link()],
         "counters": {"links": 1, "interruptions": 0, "failures": 0},
         "platform": {
             "name": "local",
@@ -159,6 +160,7 @@ def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
         },
         "blobs": {"weights.safetensors": {"sha256": digest(cell.id), "size_bytes": 493_000}},
         "clearance": None,
+        "hold": None,
         "cost": None,
         "verdict": None,
         "deposited": "2026-11-30T12:00:03Z",
@@ -180,7 +182,8 @@ def _weights(cell: Cell, loss: float) -> dict[str, Any]:
         "science": digest("science"),
         "results": results,
         "receipt": None,
-        "links": [_link(1.27)],
+        "work": {"wall_s": 1.27, "cpu_s": 1.232},
+        "links": [_link()],
     }
 
 
@@ -196,12 +199,12 @@ def _size(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _link(wall_s: float) -> dict[str, Any]:
+def _link() -> dict[str, Any]:
     return {
         "attempt": "20261130T120000-4711-9f3a",
         "started": "2026-11-30T12:00:00Z",
-        "wall_s": wall_s,
-        "cpu_s": round(wall_s * 0.97, 3),
+        "wall_s": 1.9,
+        "cpu_s": 1.8,
         "host": "laptop",
         "platform": "local",
         "exit_code": 0,

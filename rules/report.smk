@@ -1,0 +1,47 @@
+# Verified records become a table and its laws; those become plots and one page.
+
+IN_TABLES = {"category": "Tables", "subcategory": "{grid}"}
+IN_PLOTS = {"category": "Plots", "subcategory": "{grid}"}
+IN_PAGES = {"category": "Page", "subcategory": "{grid}"}
+CELLS = {"caption": "../docs/report/table.rst", "labels": {"table": "all cells"}}
+LAWS = {"caption": "../docs/report/laws.rst", "labels": {"table": "laws"}}
+PAGE = {"caption": "../docs/report/page.rst", "labels": {"page": "answers"}}
+BITS = {"caption": "../docs/report/bits.rst", "labels": {"plot": "loss against bits"}}
+DAMAGE = {
+    "caption": "../docs/report/damage.rst",
+    "labels": {"plot": "damage against tokens per parameter"},
+}
+SIZE = {"caption": "../docs/report/size.rst", "labels": {"plot": "size against loss"}}
+
+
+rule table:
+    input:
+        wanted=plan.wanted_file,
+        cells=plan.cells,
+    output:
+        table=report(layout.TABLE, **CELLS, **IN_TABLES),
+        laws=report(layout.LAWS, **LAWS, **IN_TABLES),
+    log:
+        layout.log_of(layout.LAWS),
+    conda:
+        layout.ENVIRONMENT
+    shell:
+        "exec {plan.quantgrid} table --wanted {input.wanted} --out {output.table} --laws {output.laws} > {log} 2>&1"
+
+
+rule report:
+    input:
+        wanted=plan.wanted_file,
+        table=layout.TABLE,
+        laws=layout.LAWS,
+    output:
+        page=report(layout.PAGE, **PAGE, **IN_PAGES),
+        bits=report(layout.PLOTS["bits"], **BITS, **IN_PLOTS),
+        damage=report(layout.PLOTS["damage"], **DAMAGE, **IN_PLOTS),
+        size=report(layout.PLOTS["size"], **SIZE, **IN_PLOTS),
+    log:
+        layout.log_of(layout.PAGE),
+    conda:
+        layout.ENVIRONMENT
+    shell:
+        "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.table} --laws {input.laws} --out {output.page} > {log} 2>&1"
