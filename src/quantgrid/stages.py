@@ -31,11 +31,15 @@ def main(arguments: list[str]) -> int:
     for script, environment in zip(rest[::2], rest[1::2], strict=True):
         os.environ.update(json.loads(Path(environment).read_bytes()))
         os.chdir(os.environ[contract.WORK])
+        result = Path(os.environ[contract.RESULT])
         code = _run(script)
         if code:
             # whoever failed has no result, even if it was written before the end
-            Path(os.environ[contract.RESULT]).unlink(missing_ok=True)
+            result.unlink(missing_ok=True)
             return code
+        if not result.exists():
+            print(f"failed: {script} ended without a result.", file=sys.stderr, flush=True)
+            return Fault.exit_code
     return 0
 
 
