@@ -172,17 +172,15 @@ def rotate(x_BHTK: Tensor, turns_TK: Tensor) -> Tensor:
 def build(architecture: Architecture, seed: int) -> Transformer:
     """A new model on the CPU: a pure function of architecture and seed.
 
-    Matrices are normal with `init_std`; the two that write into the stream are divided by
-    sqrt(2 layers), so that its variance does not grow with depth (GPT-2).
+    Every matrix is normal with `init_std`, as in Llama.  Dividing those that write into the stream
+    by sqrt(2 layers), as GPT-2 does, cost .02 to .05 nats at n0 and .4 M tokens in 3 of 3 seeds.
     """
     model = Transformer(architecture)
     source = torch.Generator().manual_seed(seed)
-    depth = (2 * architecture.num_layers) ** -0.5
     with torch.no_grad():
-        for name, weight in model.named_parameters():
+        for weight in model.parameters():
             if weight.ndim == 2:
-                shrink = depth if name.endswith(("output.weight", "down.weight")) else 1.0
-                weight.normal_(0.0, architecture.init_std * shrink, generator=source)
+                weight.normal_(0.0, architecture.init_std, generator=source)
     return model
 
 

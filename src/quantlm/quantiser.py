@@ -188,6 +188,7 @@ def put(model: Transformer, layers: Mapping[str, Quantised]) -> None:
         targets[name].weight.copy_(layer.values())
 
 
+@torch.no_grad()
 def relative_error(model: Transformer, layers: Mapping[str, Quantised]) -> float:
     """Mean over layers of |weight - value| / |weight|, Frobenius norms, before `put`."""
     targets = linears(model)
