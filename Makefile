@@ -51,15 +51,14 @@ check: $(VENV)/dev.stamp ## Lint, formats, types, layers, rules, policy: all tha
 	@mypy
 	@echo "== import-linter: who may import whom"
 	@lint-imports --no-logo
-	@echo "== snakemake --lint"
-	@snakemake --lint
-	@echo "== Policy tests: sizes, paths, names, rules, profiles, documents"
+	@echo "== Policy tests: sizes, paths, names, rules (snakemake --lint), profiles, documents"
 	@$(PYTEST) tests/policy
 
 fix: $(VENV)/dev.stamp ## Mend what a program can mend: lint, formats, generated documents
 	@ruff check --fix; ruff format
 	@snakefmt Snakefile rules
 	@python docs/generate.py
+	@.ci/draw-rules
 
 setup: $(VENV)/dev.stamp profiles ## Install everything, and let `snakemake --profile local` work as typed
 	@echo "== Ready.  Now: source $(VENV)/bin/activate"

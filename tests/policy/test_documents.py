@@ -98,6 +98,34 @@ def test_generated_parts_are_refused_when_edited(root: Path, tmp_path: Path) -> 
     assert edited.read_text() == original
 
 
+def _edges(dot: str) -> set[tuple[str, str]]:
+    """Arrows of a graph in dot's language, by the labels of their ends."""
+    labels = dict(re.findall(r'(\d+)\[label = "(\w+)"', dot))
+    return {(labels[tail], labels[head]) for tail, head in re.findall(r"(\d+) -> (\d+)", dot)}
+
+
+def _drawn_edges(svg: str) -> set[tuple[str, str]]:
+    """Arrows of a picture that graphviz drew, by the labels of their ends."""
+    labels = dict(re.findall(r"<title>(\d+)</title>.*?<text[^>]*>(\w+)</text>", svg, re.DOTALL))
+    arrows = re.findall(r"<title>(\d+)&#45;&gt;(\d+)</title>", svg)
+    return {(labels[tail], labels[head]) for tail, head in arrows}
+
+
+def test_picture_shows_the_rules_when_compared(root: Path, tmp_path: Path) -> None:
+    """The picture of the rules has the arrows that Snakemake draws for a fresh working copy."""
+    command = ["--snakefile", str(root / "Snakefile"), "--directory", str(tmp_path)]
+    drawn = subprocess.run(
+        [sys.executable, "-m", "snakemake", *command, "--rulegraph", "dot"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    edges = _edges(drawn.stdout)
+
+    assert ("base", "quantise") in edges
+    assert _drawn_edges((root / "docs" / "rulegraph.svg").read_text()) == edges, "Run `make fix`."
+
+
 def test_links_and_prose_are_refused_when_wrong(tmp_path: Path) -> None:
     """The policy sees a dead link and a crowded line, and neither in code."""
     (tmp_path / "there.md").touch()

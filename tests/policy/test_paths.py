@@ -25,9 +25,9 @@ def offenders(name: str, text: str) -> Iterator[str]:
 
     Seen: `folder / "name"`, a literal handed to Path, joinpath, open and their like, and any other
     string without blanks that names a folder or a kind of file of ours.  Sentences for people
-    (strings with blanks) and docstrings are no paths.
+    (strings with blanks, docstrings, `help=`) are no paths.
     """
-    tree = ast.parse(text)
+    tree = _without_help(ast.parse(text))
     lines = {
         node.lineno: node.value for node in ast.walk(tree) if _is_text(node) and _spells(node.value)
     }
@@ -35,6 +35,13 @@ def offenders(name: str, text: str) -> Iterator[str]:
         lines |= {each.lineno: each.value for each in _operands(node) if _is_text(each)}
     for line, value in sorted(lines.items()):
         yield f"{name}:{line}: {value!r} belongs into layout.py"
+
+
+def _without_help(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            node.keywords = [each for each in node.keywords if each.arg not in {"help", "metavar"}]
+    return tree
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -106,6 +113,7 @@ def test_paths_are_refused_when_a_module_spells_one(planted: str) -> None:
     [
         '"""Writes results/demo.csv into the folder."""',
         'say("see results/demo.csv for all numbers")',
+        'parser.add_argument("--wanted", help="plan/<grid>.json")',
         'path.open("rb")',
         "folder / layout.shard_name(3)",
         "ratio = total / 2",
