@@ -27,7 +27,7 @@ from typing import Any
 from quantgrid import contract
 
 PRELOADED = ("numpy", "torch", "torch._inductor.config", "safetensors.torch")
-"""The third is what `torch.use_deterministic_algorithms` and every optimiser import: 2 CPU-s more."""
+"""The third is what every optimiser imports, and costs as much again as torch itself."""
 _PR_SET_PDEATHSIG = 1
 _FDS = 3
 _MAX_REQUEST = 1 << 20
