@@ -23,11 +23,6 @@ from quantgrid import CONTRACT_VERSION, contract, layout
 from quantgrid.errors import ArchiveRefusal, DataFault
 from quantgrid.fingerprint import digest_bytes
 
-SAY = """
-with open({log!r}, "a") as log:
-    log.write("{name}\\n")
-"""
-
 
 def test_runner_deposits_every_stage_when_scripts_finish(tmp_path: Path) -> None:
     """Weights and cell are archived, and the cell's record tells of its weights."""
