@@ -1,16 +1,26 @@
 """A headless Chromium, driven over its debugging pipe: no driver, no port, no library."""
 
 import base64
+import fcntl
 import json
 import os
 import select
-import subprocess
+import signal
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 WAIT_S = 60.0
+ARGUMENTS = (
+    "--headless=new",
+    "--remote-debugging-pipe",  # commands on descriptor 3, answers on 4
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--no-first-run",
+)
 
 
 class Browser:
@@ -22,33 +32,21 @@ class Browser:
     def __init__(self, program: str, profile: Path) -> None:
         self.complaints: list[str] = []
         self._next_id, self._rest = 0, b""
-        to_child, self._to_child = os.pipe()
-        self._from_child, from_child = os.pipe()
-        self._process = subprocess.Popen(
-            # Chromium reads descriptor 3 and writes 4: the shell moves the pipes there.
-            [
-                "/bin/sh",
-                "-c",
-                f'exec "$@" 3<&{to_child} 4>&{from_child}',
-                "sh",
-                program,
-                "--headless=new",
-                "--remote-debugging-pipe",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--disable-background-networking",
-                f"--user-data-dir={profile}",
-                "about:blank",
+        self._session: str | None = None
+        to_child, self._to_child = _high_pipe()
+        self._from_child, from_child = _high_pipe()
+        self._pid = os.posix_spawn(
+            program,
+            [program, *ARGUMENTS, f"--user-data-dir={profile}", "about:blank"],
+            os.environ,
+            file_actions=[
+                *((os.POSIX_SPAWN_OPEN, each, os.devnull, os.O_RDWR, 0) for each in (0, 1, 2)),
+                (os.POSIX_SPAWN_DUP2, to_child, 3),
+                (os.POSIX_SPAWN_DUP2, from_child, 4),
             ],
-            pass_fds=(to_child, from_child),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
         )
         os.close(to_child)
         os.close(from_child)
-        self._session: str | None = None
 
     def __enter__(self) -> Self:
         targets = self._call("Target.getTargets")["targetInfos"]
@@ -65,8 +63,8 @@ class Browser:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._process.wait(WAIT_S)
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
         os.close(self._to_child)
         os.close(self._from_child)
 
@@ -146,3 +144,12 @@ class Browser:
                 url = parameters["request"]["url"]
                 if not url.startswith(("file:", "data:", "about:")):
                     self.complaints.append(f"asked the network for {url}")
+
+
+def _high_pipe() -> tuple[int, int]:
+    """A pipe whose descriptors are not among those that the child gets."""
+    low = os.pipe()
+    reader, writer = (fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 10) for each in low)
+    for each in low:
+        os.close(each)
+    return reader, writer

@@ -64,7 +64,7 @@ def require_same_cells(table: "pd.DataFrame", wanted: Wanted) -> None:
     Raises:
         Refusal: when the table is of other cells or fingerprints.
     """
-    seen = dict(zip(table.get("cell", ()), table.get("fingerprint", ()), strict=True))
+    seen = dict(zip(table.get("cell", ()), table.get("fingerprint", ()), strict=False))
     if seen != dict(wanted.cells):
         differ = [
             cell for cell in {**seen, **wanted.cells} if seen.get(cell) != wanted.cells.get(cell)

@@ -1,0 +1,143 @@
+"""The page's answers match the table, computed from its CSV in another way."""
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from quantgrid.report import answers, labels, prose
+from quantgrid.report.records import Grid, read_grid, read_wanted
+from quantgrid.report.table import csv_bytes, frame
+from report_records import FORMS, demo_records, write_grid
+
+
+@pytest.fixture(scope="module")
+def table(demo: Grid) -> pd.DataFrame:
+    """The written table."""
+    return pd.read_csv(io.BytesIO(csv_bytes(frame(demo))))
+
+
+def test_least_is_lowest_mean_when_read_from_the_table(demo: Grid, table: pd.DataFrame) -> None:
+    """At each width the named form has the lowest mean damage at the largest budget."""
+    largest = table[(table["tokens"] == table["tokens"].max()) & (table["variant"] != "none")]
+    means = largest.groupby(["bits", "variant"])["delta"].mean()
+
+    found = {demo.forms()[least.variant].bits: least for least in answers.least_by_width(demo)}
+
+    assert set(map(str, found)) == {"4", "3", "2", "ternary"}
+    for bits, least in found.items():
+        ranked = means[str(bits)].sort_values()
+        assert least.variant == ranked.index[0]
+        assert least.damage.mean == pytest.approx(ranked.iloc[0], abs=1e-6)
+        if least.margin is not None:
+            assert least.runner_up == ranked.index[1]
+            assert least.margin.mean == pytest.approx(ranked.iloc[1] - ranked.iloc[0], abs=2e-6)
+
+
+def test_least_has_no_margin_when_alone(demo: Grid) -> None:
+    """A width with one form has nothing to compare with, and the sentence says so."""
+    least = next(each for each in answers.least_by_width(demo) if each.variant.startswith("qat"))
+    names = labels.form_labels(demo.forms())
+
+    assert least.margin is None
+    assert "only form" in prose.least_sentences([least], demo, names)[0]
+
+
+def test_onset_is_first_clear_budget_when_damage_grows(demo: Grid) -> None:
+    """The first budget whose damage exceeds the smallest's by z > 3, and no earlier one does."""
+    onset = next(o for o in answers.onsets(demo) if o.variant == "rtn-w4row-noclip")
+
+    assert (onset.smallest_tokens, onset.num_tokens) == (100_000, 400_000)
+    assert onset.growth is not None
+    assert onset.growth.holds
+
+
+def test_onset_is_none_when_damage_is_flat(tmp_path: Path) -> None:
+    """A form whose damage does not grow is said not to."""
+    flat = (FORMS[0], (FORMS[6][0], 0.08, 0.0))
+    budgets = {"t800k": 800_000, "t1600k": 1_600_000}
+    records = demo_records(budgets=budgets, seeds=1, forms=flat, sequences=64)
+    first, last = (records[f"n0-{b}-s0/{flat[1][0].id}"]["results"] for b in budgets)
+    base, end = (records[f"n0-{b}-s0/none"]["results"] for b in budgets)
+    last["validation"]["losses"] = [
+        other + one - zero
+        for other, one, zero in zip(
+            end["validation"]["losses"],
+            first["validation"]["losses"],
+            base["validation"]["losses"],
+            strict=True,
+        )
+    ]
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+
+    (onset,) = answers.onsets(grid)
+
+    assert onset.num_tokens is None
+    assert prose.onset_sentences([onset], {onset.variant: "QAT"})[0].startswith("Not at all")
+
+
+def test_smallest_is_fewest_bytes_when_read_from_the_table(demo: Grid, table: pd.DataFrame) -> None:
+    """Fewest bytes among quantised cells within the tolerance; of those, the lowest loss."""
+    good = table[(table["variant"] != "none") & (table["delta"] <= 0.05)]
+
+    found = answers.find_smallest(demo.cells)
+
+    assert found is not None
+    assert found.id == good.sort_values(["total_bytes", "loss"])["cell"].iloc[0]
+
+
+def test_smallest_at_each_budget_matches_the_table(demo: Grid, table: pd.DataFrame) -> None:
+    """The same at each budget."""
+    good = table[(table["variant"] != "none") & (table["delta"] <= 0.05)]
+    ranked = good.sort_values(["total_bytes", "loss"]).groupby("tokens")["cell"].first()
+
+    found = {tokens: cell.id for _, tokens, cell in answers.smallest_by_budget(demo) if cell}
+
+    assert found == ranked.to_dict()
+
+
+def test_smallest_is_nobody_when_all_lose_too_much(tmp_path: Path) -> None:
+    """The base itself is no answer; the sentence says that there is none."""
+    records = demo_records(
+        budgets={"t400k": 400_000}, forms=(FORMS[0], (FORMS[6][0], 0.5, 0.0)), sequences=16
+    )
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+
+    assert answers.find_smallest(grid.cells) is None
+    assert prose.smallest_sentence(None, 0).startswith("No quantised cell")
+
+
+def test_doubted_cell_is_not_the_smallest_when_judged(tmp_path: Path) -> None:
+    """An INVALID cell wins nothing."""
+    records = demo_records(budgets={"t100k": 100_000}, seeds=1, sequences=64)
+    ternary = "n0-t100k-s0/qat-ternary-row-absmean"
+    wanted, results = write_grid(tmp_path / "all", records)
+    assert (
+        getattr(answers.find_smallest(read_grid(read_wanted(wanted), results).cells), "id", 0)
+        == ternary
+    )
+
+    records[ternary]["verdict"] = "INVALID"
+    wanted, results = write_grid(tmp_path / "judged", records)
+    smallest = answers.find_smallest(read_grid(read_wanted(wanted), results).cells)
+
+    assert smallest is not None
+    assert smallest.id == "n0-t100k-s0/gptq-w2g32-asym"
+
+
+def test_tie_is_called_a_tie_when_not_told_apart(tmp_path: Path) -> None:
+    """Two forms of one width within noise: the sentence does not name a winner."""
+    tied = (FORMS[0], (FORMS[2][0], 0.008, 0.0), (FORMS[3][0], 0.008, 0.0))
+    records = demo_records(budgets={"t800k": 800_000}, seeds=1, forms=tied, sequences=16)
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+
+    (least,) = answers.least_by_width(grid)
+
+    assert least.margin is not None
+    assert not least.margin.holds
+    sentence = prose.least_sentences([least], grid, labels.form_labels(grid.forms()))[0]
+    assert "cannot be told apart" in sentence

@@ -1,0 +1,190 @@
+"""The page: equal bytes, nothing from elsewhere, no text that a record could run."""
+
+import html
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from quantgrid.errors import Refusal
+from quantgrid.report import answers, laws, page, provenance, table
+from quantgrid.report.canvas import NARROW, WIDE
+from quantgrid.report.plots import PLOTS, svg
+from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
+from report_records import demo_records, write_grid
+
+
+def page_of(grid: Grid, wanted: Wanted, *, with_plots: bool = False) -> str:
+    """The page of a grid; without plots it takes no time."""
+    drawings = [
+        page.Drawing(plot, svg(plot, grid, WIDE), svg(plot, grid, NARROW))
+        for plot in (PLOTS if with_plots else ())
+    ]
+    written = (table.frame(grid), laws.frame(laws.outcomes(grid)))
+    return page.html(grid, wanted, *written, drawings).decode()
+
+
+@pytest.fixture(scope="module")
+def demo_page(demo: Grid, wanted: Wanted) -> str:
+    """The page of the demo grid."""
+    return page_of(demo, wanted, with_plots=True)
+
+
+def spoken(text: str) -> str:
+    """What a person reads, without markup and with plain blanks."""
+    bare = re.sub(r"<(script|style).*?</\1>|<[^>]+>", "", text, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", html.unescape(bare))
+
+
+def test_page_is_equal_when_made_twice(demo: Grid, wanted: Wanted, demo_page: str) -> None:
+    """Equal records give equal bytes."""
+    assert page_of(demo, wanted, with_plots=True) == demo_page
+
+
+def test_page_asks_for_nothing_when_opened(demo_page: str) -> None:
+    """Nothing is loaded from elsewhere: no link, import, source or font but data."""
+    loads = re.findall(r"""(?:src|href)=["']([^"']*)|url\(([^)]*)\)|@import""", demo_page)
+    targets = {target for pair in loads for target in pair if target}
+
+    assert {t for t in targets if not t.startswith(("#", "data:"))} == {"demo.csv"}
+
+
+def test_ids_are_unique_when_plots_are_inlined(demo_page: str) -> None:
+    """No id of one plot is that of another, and each reference finds its target."""
+    ids = re.findall(r'\bid="([^"]+)"', demo_page)
+    references = re.findall(r'(?:url\(#|href="#)([^")]+)', demo_page)
+
+    assert len(ids) == len(set(ids))
+    assert set(references) <= set(ids)
+
+
+def test_tags_are_balanced_when_parsed(demo_page: str) -> None:
+    """Every element that is opened is closed, in order."""
+    parser = _Balance()
+
+    parser.feed(demo_page)
+
+    assert parser.open == []
+    assert parser.faults == []
+
+
+def test_answers_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
+    """The three questions are answered with the names and numbers of the table."""
+    text = spoken(demo_page)
+    smallest = answers.find_smallest(demo.cells)
+
+    assert smallest is not None
+    assert "3 bits: GPTQ W3 g32 loses least" in text
+    assert "From 400 k tokens: RTN W4 row" in text
+    assert f"{smallest.id}: 57 502 bytes" in text
+
+
+def test_all_cells_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
+    """Every cell has a row with its numbers as the table writes them."""
+    rows = re.findall(r'<tr><th scope="row" class="id">(.*?)</tr>', demo_page)
+    cells = table.frame(demo)
+
+    assert len(rows) == 105
+    for row, (_, cell) in zip(rows, cells.iterrows(), strict=True):
+        assert row.replace("<wbr>", "").startswith(f"{cell['cell']}</th>")
+        assert f">{cell['delta']}</td>" in row
+
+
+def test_page_says_what_is_not_judged_when_nothing_is(demo_page: str) -> None:
+    """Nobody takes unjudged numbers for judged ones."""
+    assert "No cell has been judged yet" in spoken(demo_page)
+
+
+def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
+    """Verdicts are counted, and doubted cells are said to be left out."""
+    records = demo_records(budgets={"t400k": 400_000}, sequences=16)
+    for index, record in enumerate(records.values()):
+        record["verdict"] = "INVALID" if index == 1 else "VALID"
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+
+    text = spoken(page_of(grid, read_wanted(wanted)))
+
+    assert provenance.verdict_counts(grid) == {"VALID": 20, "INVALID": 1}
+    assert "20 VALID" in text
+    assert "1 cells are SUSPECT, INVALID" in text
+    assert "been judged yet" not in text
+
+
+def test_alarm_is_shown_when_one_recipe_has_two_manifests(tmp_path: Path) -> None:
+    """The same recipe with different data is the first thing a reader sees."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    next(iter(records.values()))["corpus"]["manifest"] = "0" * 64
+    wanted, results = write_grid(tmp_path, records)
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    assert 'role="alert"' in text
+    assert "2 different manifests" in text
+
+
+def test_no_alarm_is_shown_when_all_is_well(demo_page: str) -> None:
+    """An alarm that is always there is no alarm."""
+    assert 'role="alert"' not in demo_page
+
+
+def test_text_of_records_is_escaped_when_hostile(tmp_path: Path) -> None:
+    """A name from a record is text, never markup."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    for record in records.values():
+        record["platform"]["host"] = "<script>alert(1)</script>"
+        record["spec"]["cell"]["trunk"]["corpus"] = "<b>plays</b>"
+    wanted, results = write_grid(tmp_path, records)
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    assert "<script>alert" not in text
+    assert "<b>plays" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows.iloc[:-1],
+        lambda rows: rows.assign(fingerprint="f" * 64),
+        lambda rows: rows.drop(columns="fingerprint"),
+        lambda rows: rows.iloc[:0],
+    ],
+)
+def test_page_is_refused_when_the_table_is_another(
+    demo: Grid,
+    wanted: Wanted,
+    change: object,
+) -> None:
+    """A page never shows a table of other cells than the plan wants."""
+    rows: pd.DataFrame = change(table.frame(demo))  # type: ignore[operator]
+
+    with pytest.raises(Refusal, match="not of the cells"):
+        page.require_same_cells(rows, wanted)
+
+
+def test_table_is_accepted_when_it_is_of_the_plan(demo: Grid, wanted: Wanted) -> None:
+    """The table of these records passes."""
+    page.require_same_cells(table.frame(demo), wanted)
+
+
+class _Balance(HTMLParser):
+    """Finds elements that are closed out of order or not at all."""
+
+    VOID = frozenset({"meta", "link", "input", "wbr", "br"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.faults: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - its port
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")

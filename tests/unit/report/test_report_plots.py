@@ -1,0 +1,79 @@
+"""Plots: files that depend on the records alone, and labels that do not cover each other."""
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quantgrid import layout
+from quantgrid.report.canvas import NARROW, WIDE, Size, apart, budget_colours
+from quantgrid.report.plots import PLOTS, Plot, svg
+from quantgrid.report.records import Grid
+
+
+def texts(data: bytes) -> list[str]:
+    """All text that a figure shows."""
+    root = ET.fromstring(data)  # noqa: S314 - our own file
+    return [str(each.text) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.name)
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_plot_is_equal_when_drawn_twice(demo: Grid, plot: Plot, size: Size) -> None:
+    """Equal records give equal bytes: no date, no random id."""
+    data = svg(plot, demo, size)
+
+    assert data == svg(plot, demo, size)
+    assert not re.search(rb"<dc:date>|20\d\d-\d\d-\d\dT", data)
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.name)
+def test_plot_has_a_path_when_it_is_published(plot: Plot) -> None:
+    """Each plot has its place in the layout, which the rule declares."""
+    assert list(layout.PLOTS) == [each.name for each in PLOTS]
+    assert plot.name in layout.PLOTS[plot.name]
+
+
+def test_lines_carry_their_names_when_drawn(demo: Grid) -> None:
+    """Text stays text, and every form is named beside its line."""
+    shown = texts(svg(PLOTS[1], demo, WIDE))
+
+    for name in ("RTN W4 row", "RTN W3 g32", "GPTQ W3 g32", "GPTQ W2 g32 asym", "QAT ternary row"):
+        assert name in shown
+
+
+def test_budgets_carry_their_names_when_drawn(demo: Grid) -> None:
+    """Every budget is named beside its line."""
+    shown = [text.replace("\N{NO-BREAK SPACE}", " ") for text in texts(svg(PLOTS[0], demo, WIDE))]
+
+    for name in ("100 k tokens", "200 k tokens", "400 k tokens", "800 k tokens", "1.6 M tokens"):
+        assert name in shown
+
+
+def test_budget_colours_differ_when_many() -> None:
+    """Each budget has a colour of its own, a single one too."""
+    assert len(set(budget_colours(range(1, 7)).values())) == 6
+    assert len(budget_colours([5])) == 1
+
+
+@given(st.lists(st.floats(-50, 250), min_size=1, max_size=12).map(sorted))
+def test_labels_keep_apart_when_lines_end_together(wanted: list[float]) -> None:
+    """Labels are in order, apart by the gap, and inside the panel whenever there is room."""
+    placed = apart(wanted, 15, 0, 200)
+
+    assert len(placed) == len(wanted)
+    assert all(after - before > 15 - 1e-6 for before, after in pairwise(placed))
+    assert -1e-6 <= placed[0] <= placed[-1] <= 200 + 1e-6
+
+
+def test_labels_stay_where_they_are_when_there_is_room() -> None:
+    """Nothing moves without a reason."""
+    assert apart([10.0, 40.0, 80.0], 15, 0, 100) == [10.0, 40.0, 80.0]
+
+
+def test_labels_share_the_panel_when_there_is_no_room() -> None:
+    """Too many labels come closer than the gap, still in order and inside."""
+    assert apart([50.0] * 5, 40, 0, 100) == pytest.approx([0, 25, 50, 75, 100])
