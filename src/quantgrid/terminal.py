@@ -99,7 +99,8 @@ class Job:
 def job_owner(rule: str, wildcards: Mapping[str, str]) -> str:
     """Whom a job works for, from its wildcards: a cell, a milestone, a corpus or a grid."""
     ids = [printable(value) for name, value in wildcards.items() if name != "fp"]
-    return "/".join([*ids, "none"] if rule == "base" else ids)
+    is_bare_base = rule == "base" and "variant" not in wildcards
+    return "/".join([*ids, "none"] if is_bare_base else ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import TextIO
 
-from quantgrid.terminal import printable
-
 _ERASE_LINE_END = "\x1b[K"
 _ERASE_BELOW = "\x1b[J"
 
@@ -13,8 +11,10 @@ _ERASE_BELOW = "\x1b[J"
 class Screen:
     """Text scrolls, the block stays: every change is one `write`, so nothing flickers.
 
-    The cursor rests below the block and is never hidden, and lines are shorter than the width:
-    even a killed process leaves a usable terminal.
+    The cursor rests on an empty line above the block and is never hidden.  What others print to
+    the same terminal (a job, a hook) lands on that line and is kept; the next frame begins where
+    they stopped.  A second line between two frames is kept too, with the end of a block line behind
+    it.  For the same reason a terminal that changes its width needs no arithmetic.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -46,17 +46,15 @@ class Screen:
         """Write the waiting text, then the block, over the block that is there."""
         if not self._text and list(block) == self._block:
             return
-        up = self._rows()
         text, self._text = self._text, ""
-        frame = f"\x1b[{up}A\r" if up else ""
-        frame += (_ERASE_BELOW if up and text else "") + text
-        frame += "".join(f"{line}{_ERASE_LINE_END}\n" for line in block)
-        frame += _ERASE_BELOW if up else ""
+        over = f"\r{_ERASE_BELOW}" if self._block and (text or not block) else ""
+        frame = over + text + (_framed(block) if block else "")
         self._block = list(block)
         self._stream.write(frame)
         self._stream.flush()
 
-    def _rows(self) -> int:
-        """Rows that the block takes now: a terminal made narrower has wrapped its lines."""
-        columns = self.size()[0]
-        return sum(max(1, -(-len(printable(line)) // columns)) for line in self._block)
+
+def _framed(block: Sequence[str]) -> str:
+    """The block below an empty line, and the cursor back on that line."""
+    lines = "".join(f"{_ERASE_LINE_END}\n{line}" for line in block)
+    return f"\r{lines}{_ERASE_BELOW}\x1b[{len(block)}A\r"

@@ -92,7 +92,8 @@ class Tally:
     def _find_left_s(self, now_s: float) -> float | None:
         """Mean time of each rule times its jobs to come, over the jobs that ran at once so far.
 
-        None while a rule that takes time has not finished a job: then nobody can tell.
+        None while a rule that takes time has not finished a job: then nobody can tell.  None as
+        well when only jobs are left that take no time worth telling.
         """
         work_s = 0.0
         for rule, number in self._to_come.items():
@@ -105,7 +106,7 @@ class Tally:
             mean_s = sum(spent_s) / len(spent_s)
             ages_s = [now_s - job.started_s for job in self.running.values() if job.rule == rule]
             work_s += left * mean_s - sum(min(age_s, mean_s) for age_s in ages_s)
-        return work_s / self._at_once(now_s)
+        return work_s / self._at_once(now_s) if work_s else None
 
     def _at_once(self, now_s: float) -> float:
         busy_s = sum(map(sum, self._spent_s.values()))

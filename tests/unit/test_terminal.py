@@ -162,6 +162,7 @@ def test_rate_keeps_three_digits(per_s: float, text: str) -> None:
     ("rule", "wildcards", "owner"),
     [
         ("base", {"base": "n0-t100k-s0", "fp": "ab"}, "n0-t100k-s0/none"),
+        ("base", {"base": "n0", "variant": "none", "fp": "ab"}, "n0/none"),
         ("qat", {"base": "n0", "variant": "qat", "fp": "ab"}, "n0/qat"),
         ("milestone", {"trunk": "n0-s0", "milestone": "79872", "fp": "ab"}, "n0-s0/79872"),
         ("all", {}, ""),

@@ -149,10 +149,10 @@ def test_screen_keeps_the_block_below_the_text_when_both_change() -> None:
     screen.write("a long line that wraps twice over\n")
     screen.draw(["demo 1/3", "  bbb"])
     screen.draw(["demo 2/3", "  b"])
-    assert window.emulator.lines[-2:] == ["demo 2/3", "  b"]
+    assert window.emulator.lines[-3:] == ["", "demo 2/3", "  b"]
     screen.draw(["demo 2/3"])
-    assert window.emulator.lines == ["a long line that wra", "ps twice over", "demo 2/3"]
-    assert window.emulator.cursor == (3, 0)
+    assert window.emulator.lines == ["a long line that wra", "ps twice over", "", "demo 2/3"]
+    assert window.emulator.cursor == (2, 0)
 
 
 def test_screen_stays_whole_when_text_scrolls_out_of_the_window() -> None:
@@ -176,14 +176,19 @@ def test_screen_writes_one_frame_a_change_and_none_without() -> None:
     assert len(window.frames) == 1
 
 
-def test_screen_goes_up_by_wrapped_rows_when_the_terminal_became_narrower() -> None:
-    """A terminal wraps what it shows when it is made narrower; painted letters have no width."""
-    window = Window(columns=80)
+def test_screen_keeps_what_others_print_to_the_terminal() -> None:
+    """A job that prints to the terminal loses no word, and the block is whole again below it."""
+    window = Window(columns=40, rows=6)
     screen = SizedScreen(window)
-    screen.draw(["\x1b[1m" + "x" * 38 + "\x1b[0m", "y" * 70])
-    window.emulator.columns = 40
-    screen.draw(["z"])
-    assert window.frames[-1].startswith("\x1b[3A\r")
+    screen.write("first\n")
+    screen.draw(["demo 1/3 and more than that", "  a"])
+    window.write("sealed 3 shards\n")
+    screen.draw(["demo 2/3", "  b"])
+    window.write("sealed again\n")
+    screen.write("last\n")
+    screen.draw(["demo 3/3"])
+    lines = ["first", "sealed 3 shards", "sealed again", "last", "", "demo 3/3"]
+    assert window.emulator.lines == lines
 
 
 # -- files of a job -------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ os.replace(where + ".tmp", where)
 if stage in config["held"]:
     open(f"go-{stage}").read()  # a FIFO: the test opens it when it has seen enough
 print("step 120", file=sys.stderr)
+print(f"{stage} speaks", flush=True)
 fate = config["fates"].get(stage)
 if fate == "refuses":
     sys.exit(print("refused: a shard is short; expected 9; seen 8.", file=sys.stderr) or 78)
@@ -242,7 +243,9 @@ def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
     base = "  n0-t100k-s0/none                     cooldown  120/391  loss 2.41  38.1k/s  0:42"
     assert facts["n0-t100k-s0/none"].split() == base.split()
     assert max(map(len, lines[-3:])) < 80
-    assert lines[-4].startswith("done  n0-s0/79872 ")
+    assert lines[-6].startswith("trunk speaks")
+    assert lines[-5].startswith("done  n0-s0/79872 ")
+    assert not lines[-4]
     seen.resize(110)
     wide = seen.until(lambda now: _has(now[-2:], "loss 2.41  38.1k tok/s  0:42 left"))
     assert _has(wide[-2:], "n0-t100k-s0/qat-ternary-row-absmean")
@@ -259,6 +262,7 @@ def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
         "table",
     ]
     assert "a hook speaks" in said
+    assert any(line.startswith("qat speaks") for line in said)
     assert said[-1].startswith("demo  63/105 cells  9/9 jobs  0:")
     assert not any("running" in line or "0:42" in line or "fold" in line for line in said)
 
