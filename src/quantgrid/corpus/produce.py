@@ -178,6 +178,8 @@ class _Writing:
         self._heart = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     def __enter__(self) -> "_Writing":
+        if self._known is None:
+            self._invalidate()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,8 +189,6 @@ class _Writing:
         """Make sure that a shard holds these tokens; a whole one is kept."""
         shard = shards.describe(name, tokens)
         self._refuse_other_tokens(shard)
-        if self._known is None:
-            self._invalidate()
         if not shards.holds(self._folder / name, shard):
             self._invalidate()
             shards.write(self._folder / name, tokens)
@@ -196,13 +196,12 @@ class _Writing:
 
     def finish(self, manifest: Manifest) -> None:
         """Publish the manifest, then say that the corpus is written."""
-        if manifest != self._known:
-            self._invalidate()
-        if self._is_writing:
-            self._check_ours()
-            atomic.publish_json(self._folder / layout.CORPUS_MANIFEST, manifest.to_json())
-            self._stop()
-            self._plan.beat(self._clock, WRITTEN).publish(self._folder)
+        if manifest == self._known and not self._is_writing:
+            return
+        self._invalidate()
+        atomic.publish_json(self._folder / layout.CORPUS_MANIFEST, manifest.to_json())
+        self._stop()
+        self._plan.beat(self._clock, WRITTEN).publish(self._folder)
 
     def _invalidate(self) -> None:
         """Say that the corpus is being written, before anything in it changes."""
