@@ -22,7 +22,9 @@ def run(main: Callable[[], int | None]) -> None:
 def code_of(main: Callable[[], int | None]) -> int:
     """The exit code of a program, after its error was told to standard error."""
     try:
-        return main() or 0
+        code = main() or 0
+        sys.stdout.flush()  # here, where an error has a place to go
+        return code
     except QuantgridError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code

@@ -39,6 +39,7 @@ LEDGER = "ledger.csv"
 
 PUBLISHED = ("receipts", "results", "plan")
 RESULTS = "results"
+RESULT_FILES = "results/*/*/result.json"
 WORK = "work"
 ATTEMPTS = "work/attempts"
 ATTEMPTS_LOCK = "work/attempts.lock"
@@ -135,6 +136,11 @@ RECORD_FILE = "record.json"
 def record_key(kind: str, owner: str, fingerprint: str) -> str:
     """The key of a record of a kind; the owner is `<trunk>/<milestone>` or a cell id."""
     return f"{kind}/{owner}/{fingerprint}/{RECORD_FILE}"
+
+
+def owner_of(key: str) -> str:
+    """The owner in the key of a record."""
+    return key.partition("/")[2].rsplit("/", 2)[0]
 
 
 def blob_key(sha256: str) -> str:

@@ -43,17 +43,22 @@ def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
     """
     if not path.exists():
         return {}
-    header, *lines = csv.reader(path.read_text().splitlines()) or [[]]
-    for number, fields in enumerate([header, *lines], start=1):
-        if len(fields) != len(COLUMNS) or (number == 1 and tuple(fields) != COLUMNS):
+    lines = path.read_text().splitlines(keepends=True) or [""]
+    rows: dict[tuple[str, str], Mapping[str, str]] = {}
+    for number, line in enumerate(lines, start=1):
+        fields = next(csv.reader([line]), [])
+        is_row = len(fields) == len(COLUMNS) and line.endswith("\n")
+        if not is_row or (number == 1 and tuple(fields) != COLUMNS):
             raise DataFault(
                 "the ledger cannot be read",
                 expected=",".join(COLUMNS),
-                seen=",".join(fields)[:80],
+                seen=repr(line[:80]),
                 where=f"{path}:{number}",
                 do="Mend that line, or restore the file from git; every fold adds its row again.",
             )
-    return {(fields[0], fields[1]): dict(zip(COLUMNS, fields, strict=True)) for fields in lines}
+        rows[fields[0], fields[1]] = dict(zip(COLUMNS, fields, strict=True))
+    del rows[COLUMNS[0], COLUMNS[1]]
+    return rows
 
 
 def _row(record: Record) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Receipts: the small files that Snakemake moves, each naming a record in an archive."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,6 +26,10 @@ class Receipt:
     record: str
     archive: str
 
+    def is_astray(self, index: frozenset[str], archive: str | None) -> bool:
+        """Whether an archive does not bear it out: another one, or one that lost the record."""
+        return self.archive != archive or self.record not in index
+
 
 def receipts(root: Path) -> Iterator[Receipt]:
     """All receipts of records; an unreadable one was never published and is left to Snakemake."""
@@ -34,9 +38,17 @@ def receipts(root: Path) -> Iterator[Receipt]:
         for path in sorted(folder.rglob("*.json")):
             try:
                 said = json.loads(path.read_bytes())
-                yield Receipt(path.relative_to(root), said["record"], said["archive"])
+                record, archive = said["record"], said["archive"]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
+            if isinstance(record, str) and isinstance(archive, str):
+                yield Receipt(path.relative_to(root), record, archive)
+
+
+def forget(root: Path, given_up: Iterable[Receipt]) -> None:
+    """Remove receipts, so that what they stood for is restored or made again."""
+    for receipt in given_up:
+        (root / receipt.path).unlink(missing_ok=True)
 
 
 def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: str) -> None:
@@ -52,12 +64,12 @@ def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: st
         ArchiveRefusal: for another archive, or one that lost records.
     """
     known = list(receipts(root))
-    foreign = sorted({r.archive for r in known} - {archive})
+    foreign = [r.archive for r in known if r.archive != archive]
     if foreign:
         raise ArchiveRefusal(
             "this is not the archive that this working copy deposited into, so nothing was planned",
-            expected=f"archive {foreign[0]} ({sum(r.archive in foreign for r in known)} receipts)",
-            seen=f"archive {archive}" if archive else "an empty place",
+            expected=f"archive {foreign[0]} ({foreign.count(foreign[0])} receipts)",
+            seen=f"archive {archive}" if archive else _without_identity(index),
             where=address,
             do="Nothing is lost there: set `archive` to the right place, "
             "or run `quantgrid archive forget` to give those receipts up.",
@@ -74,3 +86,7 @@ def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: st
             do="Restore the archive from a copy, "
             "or run `quantgrid archive forget` to make them anew.",
         )
+
+
+def _without_identity(index: frozenset[str]) -> str:
+    return f"{len(index)} records without {layout.ARCHIVE_IDENTITY}" if index else "an empty place"
