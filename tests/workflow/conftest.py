@@ -1,121 +1,12 @@
-"""Working copies that a test may run, change and break."""
+"""Working copies as fixtures."""
 
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-PARTS = (
-    "Snakefile",
-    "rules",
-    "config",
-    "profiles",
-    "scripts",
-    "envs",
-    "docs/report",
-    "src/quantlm",
-)
-LIGHT = Path(__file__).parent / "light_scripts"
-GRID = "smoke"
-CELLS = 14
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a program ended and what a person saw."""
-
-    code: int
-    text: str
-
-    @property
-    def jobs(self) -> dict[str, int]:
-        """Rule to number of jobs, from Snakemake's job table; empty when nothing is to be done."""
-        rows = re.findall(r"^(\w+) +(\d+)$", self.text.partition("Job stats:")[2], re.MULTILINE)
-        return {rule: int(count) for rule, count in rows if rule not in {"all", "total"}}
-
-    @property
-    def plan(self) -> str:
-        """The plan line."""
-        return next(line for line in self.text.splitlines() if line.startswith("plan "))
-
-
-@dataclass(frozen=True)
-class WorkingCopy:
-    """A working copy of the project in a folder of its own."""
-
-    root: Path
-
-    def __truediv__(self, relative: str) -> Path:
-        return self.root / relative
-
-    def snakemake(self, *arguments: str, code: int | None = 0, grid: str = GRID) -> Outcome:
-        """Run Snakemake with the local profile; fail unless it ends with `code`."""
-        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
-        config = ["--config", f"grid={grid}"] if grid else []
-        return self.call(*command, *arguments, *config, code=code)
-
-    def look(self, *arguments: str, code: int | None = 0, grid: str = GRID) -> Outcome:
-        """A dry run, with the job table only."""
-        quiet = ("-n", "--quiet", "rules", "host")
-        return self.snakemake(*arguments, *quiet, code=code, grid=grid)
-
-    def call(self, *command: str, code: int | None = 0) -> Outcome:
-        """Run a program in the working copy; standard output and error together."""
-        done = subprocess.run(
-            command,
-            cwd=self.root,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=280,
-            check=False,
-            text=True,
-        )
-        if code is not None and done.returncode != code:
-            pytest.fail(f"exit code {done.returncode}, not {code}:\n{done.stdout[-6000:]}")
-        return Outcome(done.returncode, done.stdout)
-
-    def edit(self, relative: str, old: str, new: str) -> None:
-        """Replace a text that occurs in a file."""
-        path = self.root / relative
-        text = path.read_text()
-        assert old in text, f"{relative} no longer contains {old!r}"
-        path.write_text(text.replace(old, new))
-
-    def copy(self, root: Path) -> "WorkingCopy":
-        """The same working copy elsewhere, times of files included."""
-        shutil.copytree(self.root, root, symlinks=True)
-        return WorkingCopy(root)
-
-    def make_newer(self) -> None:
-        """Give every file a later time, as a checkout does."""
-        for path in self.root.rglob("*"):
-            os.utime(path, follow_symlinks=False)
-
-
-def lay(root: Path, *, light: bool) -> WorkingCopy:
-    """Lay a fresh working copy; with `light`, the science costs nothing."""
-    for part in PARTS:
-        source = PROJECT / part
-        target = root / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        ignored = shutil.ignore_patterns("__pycache__")
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=ignored)
-        else:
-            shutil.copy(source, target)
-    if light:
-        for script in LIGHT.glob("*.py"):
-            shutil.copy(script, root / "scripts" / script.name)
-    return WorkingCopy(root)
+from working_copy import WorkingCopy, lay
 
 
 @pytest.fixture

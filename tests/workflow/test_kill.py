@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workflow.conftest import WorkingCopy, lay
-from tests.workflow.killing import Killer, seed_of_today, times
+
+from killing import Killer, seed_of_today, times
+from working_copy import WorkingCopy, lay
 
 GRID = "three"
 GRID_FILE = """

@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.workflow.conftest import CELLS, WorkingCopy
+
+from working_copy import CELLS, WorkingCopy
 
 BASE = "n0-t20k-s0"
 RTN4 = f"{BASE}/rtn-w4row-noclip"
@@ -147,7 +148,7 @@ def test_plan_goes_on_when_the_lost_receipts_are_forgotten(made: WorkingCopy) ->
     shutil.rmtree(made / "archive")
     shutil.rmtree(made / "results")
 
-    made.call("quantgrid", "archive", "forget", "--archive", "archive", "--yes")
+    made.quantgrid("archive", "forget", "--archive", "archive", "--yes")
 
     assert {r: n for r, n in made.look().jobs.items() if r not in {"prepare", "seal"}} == FRESH
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from tests.workflow.conftest import GRID, WorkingCopy
+
+from working_copy import GRID, WorkingCopy
 
 _HOOK = """
 import os, signal, sys
