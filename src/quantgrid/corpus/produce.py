@@ -5,7 +5,7 @@ ends with the same bytes.  What is whole already is only compared, never touched
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def produce(
 
 def _write(volume: str, recipe: Recipe, stream: Iterable[Tokens], folder: "_Writing") -> Manifest:
     with folder as writing:
-        files = [writing.put(name, tokens) for name, tokens in cut(recipe, stream)]
+        files = [writing.put(name, pieces) for name, pieces in cut(recipe, stream)]
         manifest = Manifest(
             corpus=recipe.name,
             recipe=recipe.digest,
@@ -75,8 +75,8 @@ def _write(volume: str, recipe: Recipe, stream: Iterable[Tokens], folder: "_Writ
     return manifest
 
 
-def cut(recipe: Recipe, stream: Iterable[Tokens]) -> Iterator[tuple[str, Tokens]]:
-    """Cut a stream into the files of a recipe: name and tokens, validation first.
+def cut(recipe: Recipe, stream: Iterable[Tokens]) -> Iterator[tuple[str, list[Tokens]]]:
+    """Cut a stream into the files of a recipe: name and pieces of it, validation first.
 
     Raises:
         CorpusRefusal: when the stream is shorter or longer than the recipe declares.
@@ -84,15 +84,15 @@ def cut(recipe: Recipe, stream: Iterable[Tokens]) -> Iterator[tuple[str, Tokens]
     declared = recipe.validation_tokens + recipe.num_tokens
     source, rest, made = iter(stream), np.empty(0, np.uint16), 0
     for name, size in _sizes(recipe):
-        parts, held = [rest], len(rest)
-        while held < size and (part := next(source, None)) is not None:
-            parts.append(part)
-            held += len(part)
-        joined = np.concatenate(parts) if len(parts) > 1 else rest
+        pieces, held = [rest], len(rest)
+        while held < size and (piece := next(source, None)) is not None:
+            pieces.append(piece)
+            held += len(piece)
         if held < size:
             raise _other_length(recipe, declared, made + held)
-        yield name, joined[:size]
-        made, rest = made + size, joined[size:]
+        pieces[-1], rest = np.split(pieces[-1], [len(pieces[-1]) - (held - size)])
+        yield name, pieces
+        made += size
     if over := len(rest) + sum(map(len, source)):
         raise _other_length(recipe, declared, made + over)
 
@@ -185,13 +185,13 @@ class _Writing:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def put(self, name: str, tokens: Tokens) -> Shard:
-        """Make sure that a shard holds these tokens; a whole one is kept."""
-        shard = shards.describe(name, tokens)
+    def put(self, name: str, pieces: Sequence[Tokens]) -> Shard:
+        """Make sure that a shard holds the tokens of these pieces; a whole one is kept."""
+        shard = shards.describe(name, pieces)
         self._refuse_other_tokens(shard)
         if not shards.holds(self._folder / name, shard):
             self._invalidate()
-            shards.write(self._folder / name, tokens)
+            shards.write(self._folder / name, pieces)
         return shard
 
     def finish(self, manifest: Manifest) -> None:

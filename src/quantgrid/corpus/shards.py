@@ -3,6 +3,7 @@
 import hashlib
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,23 +27,27 @@ def header(num_tokens: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", 118) + fields.ljust(117).encode() + b"\n"
 
 
-def describe(name: str, tokens: Tokens) -> Shard:
-    """The shard that `write` makes of tokens, without making it."""
-    start, body = header(len(tokens)), _body(tokens)
+def describe(name: str, pieces: Sequence[Tokens]) -> Shard:
+    """The shard that `write` makes of pieces of tokens, without making it."""
+    num_tokens = sum(map(len, pieces))
+    start = header(num_tokens)
     sha = hashlib.sha256(start)
-    sha.update(body)
-    return Shard(name, len(tokens), len(start) + body.nbytes, sha.hexdigest())
+    for piece in pieces:
+        sha.update(_body(piece))
+    return Shard(name, num_tokens, len(start) + DTYPE.itemsize * num_tokens, sha.hexdigest())
 
 
-def write(path: Path, tokens: Tokens) -> None:
-    """Publish tokens as a shard."""
+def write(path: Path, pieces: Sequence[Tokens]) -> None:
+    """Publish pieces of tokens as a shard."""
     with atomic.writing(path) as file:
-        file.write(header(len(tokens)))
-        file.write(_body(tokens))
+        file.write(header(sum(map(len, pieces))))
+        for piece in pieces:
+            file.write(_body(piece))
 
 
-def _body(tokens: Tokens) -> memoryview:
-    return np.ascontiguousarray(tokens, DTYPE).data.cast("B")
+def _body(piece: Tokens) -> memoryview:
+    """The bytes of a piece, not copied when they are in order already; it may be empty."""
+    return np.ascontiguousarray(piece, DTYPE).view(np.uint8).data
 
 
 def holds(path: Path, shard: Shard) -> bool:
