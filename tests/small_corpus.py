@@ -59,7 +59,7 @@ class SmallCorpus:
             document_bytes=self.recipe.document_bytes,
             shuffle_seed=self.recipe.shuffle_seed,
         )
-        yield from np.split(np.concatenate(list(whole)), 10)
+        return iter(np.split(np.concatenate(list(whole)), 10))
 
     def produce(self, **changes: Any) -> Manifest:
         """Bring it onto the volume and write the receipt."""
