@@ -1,6 +1,9 @@
 """A terminal as small as the sequences that the display may use; any other sequence is an error."""
 
+import io
 import re
+
+from snakemake_logger_plugin_quantgrid.screen import Screen
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", re.DOTALL)
 
@@ -71,3 +74,34 @@ class Emulator:
         if self._row == len(self._cells):
             self._cells.append("")
         self._top = max(self._top, self._row - self.rows + 1)
+
+
+class Window(io.StringIO):
+    """A terminal's side of a stream: everything written shows on the emulator."""
+
+    def __init__(self, columns: int = 80, rows: int = 24) -> None:
+        super().__init__()
+        self.emulator = Emulator(columns, rows)
+        self.frames: list[str] = []
+
+    def isatty(self) -> bool:
+        """A terminal."""
+        return True
+
+    def write(self, text: str) -> int:
+        """One frame."""
+        self.frames.append(text)
+        self.emulator.feed(text)
+        return len(text)
+
+
+class SizedScreen(Screen):
+    """A screen on a window, whose size is the emulator's."""
+
+    def __init__(self, window: Window) -> None:
+        super().__init__(window)
+        self.window = window
+
+    def size(self) -> tuple[int, int]:
+        """The emulator's size."""
+        return self.window.emulator.columns, self.window.emulator.rows
