@@ -41,12 +41,25 @@ def start() -> None:
     if not sys.platform.startswith("linux"):
         return
     address = f"quantgrid-{os.getpid()}-{os.urandom(8).hex()}"
-    subprocess.Popen(
-        [sys.executable, "-P", "-m", "quantgrid.warm_server", address, str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        # bound here, so that the first runner finds it and waits while the server imports
+        listener.bind(f"\0{address}")
+        listener.listen(64)
+        descriptor = listener.fileno()
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "quantgrid.warm_server",
+                str(descriptor),
+                str(os.getpid()),
+            ],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=[descriptor],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
     os.environ[contract.WARM] = address
 
 
@@ -170,13 +183,11 @@ def _die_with_parent() -> None:
 
 
 def main() -> None:
-    """Serve at the address of the first argument, for the controller of the second."""
+    """Serve at the inherited socket of the first argument, for the controller of the second."""
     _die_with_parent()
     if os.getppid() != int(sys.argv[2]):
         return
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(f"\0{sys.argv[1]}")
-        listener.listen(64)
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
         for name in PRELOADED:
             with suppress(ImportError):
                 importlib.import_module(name)
