@@ -16,7 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 if TYPE_CHECKING:
     from snakemake_logger_plugin_quantgrid.board import Board
 
-_REDRAW_S = 0.25
+REDRAW_S = 0.25
 
 
 class LogHandler(LogHandlerBase):
@@ -92,7 +92,7 @@ class LogHandler(LogHandlerBase):
         super().close()
 
     def _tick(self) -> None:
-        while not self._stopped.wait(_REDRAW_S):
+        while not self._stopped.wait(REDRAW_S):
             self._try(lambda board: board.tick())
 
     def _try(self, act: Callable[["Board"], None]) -> bool:

@@ -15,7 +15,7 @@ from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLog
 
 from emulator import SizedScreen, Window
 from quantgrid.layout import progress_file
-from snakemake_logger_plugin_quantgrid import LogHandler
+from snakemake_logger_plugin_quantgrid import REDRAW_S, LogHandler
 from snakemake_logger_plugin_quantgrid.board import Board
 from snakemake_logger_plugin_quantgrid.faces import Lines, Live
 
@@ -154,6 +154,22 @@ def test_board_leaves_everything_to_snakemake_when_no_jobs_were_announced() -> N
     desk.tell(None, "Nothing to be done (all requested files are present and up to date).")
     desk.board.close()
     assert len(desk.lines) == 2
+
+
+def test_board_draws_only_when_it_ticks_and_ticks_at_most_five_times_a_second(here: Path) -> None:
+    """However many events come, the terminal is written to at most five times a second."""
+    window = Window()
+    screen = SizedScreen(window)
+    desk = Desk()
+    desk.board = Board(Live(screen, is_coloured=False), logging.StreamHandler(screen), HeldClock())
+    desk.tell(LogEvent.RUN_INFO, "Job stats:", stats={"base": 90, "total": 90})
+    for job_id in range(50):
+        desk.start(job_id)
+        desk.tell(LogEvent.JOB_FINISHED, "", job_id=job_id)
+    assert window.frames == []
+    desk.board.tick()
+    assert len(window.frames) == 1
+    assert REDRAW_S >= 1 / 5
 
 
 def test_board_draws_nothing_after_the_last_job_is_done(here: Path) -> None:

@@ -171,7 +171,6 @@ def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
     base = "  n0-t100k-s0/none                     cooldown  120/391  loss 2.41  38.1k/s  0:42"
     assert facts["n0-t100k-s0/none"].split() == base.split()
     assert max(map(len, lines[-3:])) < 80
-    assert any(line.startswith("trunk speaks") for line in lines)
     assert lines[-5].startswith("done  n0-s0/79872 ")
     assert not lines[-4]
     seen.resize(110)
@@ -189,24 +188,9 @@ def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
         "quantise",
         "table",
     ]
-    assert "a hook speaks" in said
-    assert any(line.startswith("qat speaks") for line in said)
+    assert {"trunk speaks", "table speaks", "a hook speaks"} <= set(lines)
     assert said[-1].startswith("demo  63/105 cells  9/9 jobs  0:")
     assert not any("running" in line or "0:42" in line or "fold" in line for line in said)
-
-
-def test_terminal_draws_at_most_five_times_a_second(
-    grid: Path, watch: Callable[..., Watched]
-) -> None:
-    """A display costs nothing."""
-    _configure(grid, held=("trunk",))
-    seen = watch()
-    seen.until(lambda now: _has(now[-1:], "trunk", "120/391"))
-    frames, start = seen.raw.count("\x1b[2A\r"), time.monotonic()
-    seen.until(lambda _: seen.raw.count("\x1b[2A\r") >= frames + 2)
-    assert time.monotonic() - start >= 2 / 5 * 0.9
-    _release(grid, "trunk")
-    assert seen.finish()[0] == 0
 
 
 def test_terminal_is_clean_after_an_interrupt_and_the_code_is_snakemakes(
