@@ -43,6 +43,14 @@ FORMS: tuple[tuple[Form, float, float], ...] = (
 BUDGETS = {"t100k": 10**5, "t200k": 2 * 10**5, "t400k": 4 * 10**5, "t800k": 8 * 10**5}
 BUDGETS |= {"t1600k": 16 * 10**5}
 SEQUENCES = 384
+PLATFORM = {
+    "name": "local",
+    "host": "laptop",
+    "device": "cpu",
+    "driver": None,
+    "python": "3.11.7",
+    "packages": {"torch": "2.13.0", "numpy": "2.4.6"},
+}
 
 
 def write_demo(folder: Path, **changes: Any) -> tuple[Path, Path]:
@@ -119,7 +127,6 @@ def _cell(
 def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
     """A record v1 without schema, version and digest."""
     losses = [float(loss) for loss in np.round(base_S + delta_S, 9)]
-    delta = float(np.mean(delta_S))
     spec = resolved(cell)
     return {
         "kind": "cells",
@@ -130,16 +137,7 @@ def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
         "parents": {"weights": "weights/x/record.json", "base": "weights/y/record.json"},
         "science": digest("science"),
         "corpus": {"name": "shakespeare", "recipe": digest("recipe"), "manifest": digest("m")},
-        "results": {
-            "loss": float(np.mean(losses)),
-            "kl": max(0.0, round(0.9 * delta, 9)),
-            "validation": {
-                "id": digest(["validation", len(losses)]),
-                "sequences": len(losses),
-                "context": cell.trunk.model.context,
-                "losses": losses,
-            },
-        },
+        "results": _results(cell, losses, float(np.mean(delta_S))),
         "weights": _weights(cell, float(np.mean(base_S))),
         "receipt": {
             "volume": {"id": "5f0c1e77a6d94c0a", "workspace": "local"},
@@ -150,20 +148,26 @@ def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
         "work": {"wall_s": 0.41, "cpu_s": 0.398},
         "links": [_link()],
         "counters": {"links": 1, "interruptions": 0, "failures": 0},
-        "platform": {
-            "name": "local",
-            "host": "laptop",
-            "device": "cpu",
-            "driver": None,
-            "python": "3.11.7",
-            "packages": {"torch": "2.13.0", "numpy": "2.4.6"},
-        },
+        "platform": dict(PLATFORM),
         "blobs": {"weights.safetensors": {"sha256": digest(cell.id), "size_bytes": 493_000}},
         "clearance": None,
         "hold": None,
         "cost": None,
         "verdict": None,
         "deposited": "2026-11-30T12:00:03Z",
+    }
+
+
+def _results(cell: Cell, losses: list[float], delta: float) -> dict[str, Any]:
+    return {
+        "loss": float(np.mean(losses)),
+        "kl": max(0.0, round(0.9 * delta, 9)),
+        "validation": {
+            "id": digest(["validation", len(losses)]),
+            "sequences": len(losses),
+            "context": cell.trunk.model.context,
+            "losses": losses,
+        },
     }
 
 
