@@ -16,7 +16,7 @@ rule milestone:
     params:
         job=plan.milestone_job,
     shell:
-        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} > {log} 2>&1"
 
 
 rule base:
@@ -35,7 +35,7 @@ rule base:
     params:
         job=plan.cell_job,
     shell:
-        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} > {log} 2>&1"
 
 
 use rule base as quantise with:
@@ -62,4 +62,4 @@ rule evaluate:
     params:
         job=plan.evaluation_job,
     shell:
-        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} 2> {log}"
+        "exec {plan.run} --threads {threads} --receipt {output} {params.job:q} > {log} 2>&1"

@@ -9,7 +9,7 @@ rule prepare:
     conda:
         layout.ENVIRONMENT
     shell:
-        "exec {plan.python} {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} 2> {log}"
+        "exec {plan.python} {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
 
 
 rule seal:
@@ -22,4 +22,4 @@ rule seal:
     conda:
         layout.ENVIRONMENT
     shell:
-        "exec {plan.quantgrid} seal {plan.places} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} 2> {log}"
+        "exec {plan.quantgrid} seal {plan.places} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"

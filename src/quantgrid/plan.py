@@ -67,6 +67,11 @@ class Plan:
         return found
 
     @property
+    def num_current(self) -> int:
+        """Wanted cells whose local result is current."""
+        return sum(self.state(cell) is State.CURRENT for cell in self.wanted)
+
+    @property
     def num_to_make(self) -> int:
         """Wanted cells that a job must compute."""
         return sum(self.state(cell) in {State.MAKE, State.EVALUATE} for cell in self.wanted)

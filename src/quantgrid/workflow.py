@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, layout, warm_server
+from quantgrid import atomic, layout, terminal, warm_server
 from quantgrid.archive import Archive
 from quantgrid.controller import Controller
 from quantgrid.errors import ConfigRefusal, QuantgridError
@@ -68,6 +68,7 @@ class Workflow:
         plan = make_plan(settings, lineage, root) if is_main else None
         if plan:
             print(plan.line(), file=sys.stderr, flush=True)
+            terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         platform = load_platform(code, settings.platform, validate=_validate)
         return cls(code, root, settings, platform, lineage, plan)
 
