@@ -116,7 +116,7 @@ def _box(
 ) -> tuple[float, float, float, float]:
     """Left, bottom, width and height of a panel's axes, in parts of the figure."""
     cell = size.width / columns
-    left, bottom, top = 5.7 * size.font, 3.6 * size.font, 4.8 * size.font
+    left, bottom, top = 6.4 * size.font, 3.6 * size.font, 4.8 * size.font
     column, row = index % columns, index // columns
     return (
         (column * cell + left) / size.width,

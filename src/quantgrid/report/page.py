@@ -108,7 +108,7 @@ def html(
         laws=_laws(laws, grid),
         summaries=[_summary(grid, family) for family in grid.families()],
         shown=SHOWN,
-        rows=table[[column.name for column in SHOWN]].to_numpy().tolist(),
+        rows=_rows(table, grid),
         table_name=layout.TABLE.format(grid=grid.name).rpartition("/")[2],
         facts=provenance.facts(grid, wanted),
         alarms=provenance.alarms(grid),
@@ -117,6 +117,18 @@ def html(
         tolerance=f"{answers.TOLERANCE_NATS:g}",
     )
     return text.encode()
+
+
+def _rows(table: "pd.DataFrame", grid: Grid) -> list[list[str]]:
+    """The rows of the table, small models and budgets first, then seeds, then forms."""
+    families, forms = grid.families(), list(grid.forms())
+    order = sorted(
+        grid.cells,
+        key=lambda c: (families.index(c.family), c.num_tokens, c.seed, forms.index(c.variant)),
+    )
+    by_cell = table.set_index("cell", drop=False).loc[[cell.id for cell in order]]
+    rows: list[list[str]] = by_cell[[column.name for column in SHOWN]].to_numpy().tolist()
+    return rows
 
 
 def _source(name: str) -> str:

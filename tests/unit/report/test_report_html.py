@@ -88,8 +88,32 @@ def test_all_cells_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None
 
     assert len(rows) == 105
     for row, (_, cell) in zip(rows, cells.iterrows(), strict=True):
-        assert row.replace("<wbr>", "").startswith(f"{cell['cell']}</th>")
+        assert spoken(row).startswith(cell["cell"])
         assert f">{cell['delta']}</td>" in row
+
+
+def test_rows_are_in_reading_order_when_the_plan_is_sorted(tmp_path: Path) -> None:
+    """Small budgets come first and the base before its forms, whatever the order of the plan."""
+    records = demo_records(budgets={"t1600k": 1_600_000, "t400k": 400_000}, seeds=1, sequences=16)
+    wanted, results = write_grid(tmp_path, dict(sorted(records.items())))
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    cells = [spoken(each) for each in re.findall(r'<th scope="row" class="id">(.*?)</th>', text)]
+    assert cells[:2] == ["n0-t400k-s0/none", "n0-t400k-s0/rtn-w4row-noclip"]
+    assert cells[7] == "n0-t1600k-s0/none"
+
+
+def test_page_says_so_when_no_law_applies(tmp_path: Path) -> None:
+    """An undertrained grid does not boast of 0 of 0."""
+    wanted, results = write_grid(
+        tmp_path, demo_records(budgets={"t20k": 20_480}, seeds=1, sequences=16)
+    )
+
+    text = spoken(page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted)))
+
+    assert "can show none of the laws" in text
+    assert "0 of 0" not in text
 
 
 def test_page_says_what_is_not_judged_when_nothing_is(demo_page: str) -> None:
