@@ -1,0 +1,162 @@
+"""The five scripts under the cell contract, on a real sealed corpus: from nothing to measures."""
+
+import json
+import runpy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import small_corpus
+from memory_corpus import TINY, form, trunk
+from quantgrid import CONTRACT_VERSION, contract, layout
+from quantgrid.errors import ConfigRefusal, CorpusRefusal
+from quantlm import packing, tensorfile
+from quantlm.model import Architecture
+from quantlm.weights import load_weights
+from small_corpus import CONTEXT, SmallCorpus
+
+MODEL = TINY | {"context": CONTEXT, "batch_sequences": 2}
+TRUNK = trunk(MODEL)
+COOLDOWN = {"num_steps": 10, "cooldown_steps": 4}
+Parents = dict[str, dict[str, str]]
+
+
+class _Stages:
+    """Runs stages one after the other in this process, as the runner's child does."""
+
+    def __init__(
+        self, root: Path, folder: Path, corpus: SmallCorpus, patch: pytest.MonkeyPatch
+    ) -> None:
+        self._root, self._folder, self._corpus, self._patch = root, folder, corpus, patch
+        self.corpus_variables = {
+            contract.CORPUS: str(corpus.folder),
+            contract.SENTINEL: str(corpus.sentinel),
+        }
+
+    def run(
+        self, name: str, stage: str, spec: Mapping[str, Any], parents: Parents
+    ) -> dict[str, Any]:
+        """What a stage hands back, with the files it made under `parent`."""
+        work = self._folder / name
+        (work / "out").mkdir(parents=True)
+        (work / "spec.json").write_text(json.dumps(spec))
+        (work / "parents.json").write_text(json.dumps(parents))
+        values = {variable.name: "" for variable in contract.TABLE} | {
+            contract.CONTRACT: str(CONTRACT_VERSION),
+            contract.CELL: f"cell/{name}",
+            contract.STAGE: stage,
+            contract.FINGERPRINT: "f" * 64,
+            contract.SPEC: str(work / "spec.json"),
+            contract.PARENTS: str(work / "parents.json"),
+            contract.OUT: str(work / "out"),
+            contract.RESULT: str(work / "result.json"),
+            contract.PROGRESS: str(work / "progress.json"),
+            contract.DEVICE: "cpu",
+            contract.THREADS: "1",
+            **self.corpus_variables,
+        }
+        for variable, value in values.items():
+            self._patch.setenv(variable, value)
+        runpy.run_path(str(layout.script(self._root, stage)), run_name="__main__")
+        handed: dict[str, Any] = json.loads((work / "result.json").read_text())
+        return handed | {"parent": {path.name: str(path) for path in (work / "out").iterdir()}}
+
+    def trunk(self, name: str, num_steps: int, parents: Parents) -> dict[str, Any]:
+        """A milestone after so many steps."""
+        num_tokens = num_steps * CONTEXT * MODEL["batch_sequences"]
+        spec = {"trunk": TRUNK, "num_steps": num_steps, "num_tokens": num_tokens}
+        return self.run(name, "trunk", spec, parents)
+
+    def measured(self, name: str, weights: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
+        """Results of an evaluation."""
+        spec = {"model": MODEL, "evaluation": {"sequences": 4, "metrics": ["loss", "kl"]}}
+        parents = {"weights": weights["parent"], "base": base["parent"]}
+        results: dict[str, Any] = self.run(name, "evaluate", spec, parents)["results"]
+        return results
+
+
+@pytest.fixture
+def stages(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Stages:
+    """Stages on a small corpus."""
+    return _Stages(root, tmp_path / "work", small_corpus.sealed(tmp_path / "c"), monkeypatch)
+
+
+def test_scripts_make_base_forms_and_measures_when_run_in_turn(stages: _Stages) -> None:
+    """Milestone, base, a rounded, a solved and a trained form, each measured against the base."""
+    milestone = {"milestone": stages.trunk("m", 6, {})["parent"]}
+    base = stages.run("base", "cooldown", {"trunk": TRUNK, "cooldown": COOLDOWN}, milestone)
+    forms = [form("rtn", 3, "row", "noclip"), form("gptq", 2, 16, None)]
+    made = [
+        stages.run(
+            f"f{index}",
+            "quantise",
+            {"form": each | {"calibration_sequences": 10}, "model": MODEL, "seed": 0},
+            {"base": base["parent"]},
+        )
+        for index, each in enumerate(forms)
+    ]
+    ternary = {"form": form("qat", "ternary", "row", "absmean")}
+    made.append(
+        stages.run("q", "qat", {**ternary, "trunk": TRUNK, "cooldown": COOLDOWN}, milestone)
+    )
+
+    own = stages.measured("e", base, base)
+    others = [stages.measured(f"e{index}", each, base) for index, each in enumerate(made)]
+
+    assert own["kl"] == 0.0
+    assert len(own["validation"]["losses"]) == 4
+    for each, results in zip(made, others, strict=True):
+        assert results["kl"] > 0
+        assert results["loss"] != own["loss"]
+        assert results["validation"]["id"] == own["validation"]["id"]
+        assert each["results"]["size"].keys() == base["results"]["size"].keys()
+        assert each["results"]["size"]["packed_bytes"] < base["results"]["size"]["packed_bytes"]
+        _assert_packed_is_measured(each["parent"])
+    assert base["receipt"]["shards"]
+    assert base["results"]["num_steps"] == made[2]["results"]["num_steps"] == 10
+    assert base["environment"]["packages"]["torch"] == torch.__version__
+
+
+def _assert_packed_is_measured(files: dict[str, str]) -> None:
+    weights = load_weights(
+        Path(files[tensorfile.WEIGHTS_FILE]), Architecture.of(MODEL), torch.device("cpu")
+    )
+    for name, layer in packing.load_packed(Path(files[tensorfile.PACKED_FILE])).items():
+        assert torch.equal(weights.get_parameter(f"{name}.weight"), layer.values())
+
+
+def test_trunk_is_the_same_file_when_it_goes_on_from_a_milestone(stages: _Stages) -> None:
+    """Six steps, and three and three more: equal bytes."""
+    whole = stages.trunk("whole", 6, {})
+    half = stages.trunk("half", 3, {})
+
+    rest = stages.trunk("rest", 6, {"milestone": half["parent"]})
+
+    assert rest["files"] == whole["files"]
+    assert rest["results"]["train_losses"] == whole["results"]["train_losses"][3:]
+    assert rest["receipt"]["shards"] != whole["receipt"]["shards"]
+
+
+def test_cooldown_refuses_when_the_milestone_is_another(stages: _Stages) -> None:
+    """A branch from another step than the spec's is an error, and nothing is handed back."""
+    milestone = {"milestone": stages.trunk("m", 5, {})["parent"]}
+
+    with pytest.raises(ValueError, match="expected 6; seen 5"):
+        stages.run("base", "cooldown", {"trunk": TRUNK, "cooldown": COOLDOWN}, milestone)
+
+
+def test_trunk_refuses_when_the_corpus_is_too_small(stages: _Stages) -> None:
+    """More tokens than the passes hold are refused before a step is made."""
+    with pytest.raises(CorpusRefusal, match="more tokens than the declared passes hold"):
+        stages.trunk("m", 60, {})
+
+
+def test_trunk_refuses_when_it_is_given_no_corpus(stages: _Stages) -> None:
+    """An empty variable is a clear refusal, not a folder named after nothing."""
+    stages.corpus_variables[contract.CORPUS] = ""
+
+    with pytest.raises(ConfigRefusal, match="stage trunk reads a corpus and was given none"):
+        stages.trunk("m", 6, {})
