@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from core_parts import CELL, CLOCK, KILLED, archive_in, body, key_of, killer, put, python, tree
 
+from core_parts import CELL, CLOCK, KILLED, archive_in, body, key_of, killer, put, python, tree
 from quantgrid import atomic, layout
 from quantgrid.archive import Archive, owners
 from quantgrid.archive.record import sealed
@@ -233,7 +233,6 @@ def test_deposit_is_whole_or_absent_when_its_process_is_killed(
     copy = tmp_path / "copy"
     copy.mkdir()
     environment = killer(tmp_path / "k")
-    environment["PYTHONPATH"] += f":{Path(__file__).parent}"
 
     code, said = python(_DEPOSITOR, cwd=copy, KILL_AT=f"runner:{at}", **environment)
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from core_parts import python
 
+from core_parts import python
 from quantgrid import entry, errors
 from quantgrid.errors import DataFault, FailureClass, PlatformFault, QuantgridError, Refusal
 
@@ -111,7 +111,7 @@ def test_entry_ends_in_silence_when_nobody_reads(tmp_path: Path, size: int) -> N
         "done = subprocess.run([sys.executable, '-c', code], stdout=writer, stderr=-1, text=True)\n"
         "print(done.returncode, repr(done.stderr))\n"
     )
-    assert python(text, cwd=tmp_path) == (0, "141 ''\n")
+    assert python(text, cwd=tmp_path, PYTHONUNBUFFERED="") == (0, "141 ''\n")
 
 
 def test_entry_exits_when_run() -> None:

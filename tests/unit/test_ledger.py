@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, CELL, body
 
+from core_parts import BOUND_S, CELL, body, python_path
 from quantgrid import ledger
 from quantgrid.archive.record import sealed
 from quantgrid.errors import DataFault
@@ -117,7 +117,7 @@ def test_ledger_keeps_every_row_when_folds_race(tmp_path: Path) -> None:
         subprocess.Popen(
             [sys.executable, "-c", _FOLDER, name],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+            env={**os.environ, **python_path()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

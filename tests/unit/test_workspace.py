@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, CLOCK
 
+from core_parts import BOUND_S, CLOCK, python_path
 from quantgrid import layout, workspace
 
 _ATTEMPT = """
@@ -28,7 +28,7 @@ def _start(root: Path) -> "subprocess.Popen[str]":
     child = subprocess.Popen(
         [sys.executable, "-c", _ATTEMPT],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        env={**os.environ, **python_path()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -85,10 +85,9 @@ def test_clear_dead_takes_only_the_dead_when_one_lives(tmp_path: Path) -> None:
 
 def test_clear_dead_waits_when_a_directory_is_being_made(tmp_path: Path) -> None:
     """Between its making and its lock a directory belongs to somebody: clearing never meets it."""
-    text = f"""
+    text = """
 import os, sys
 from pathlib import Path
-sys.path.insert(0, {str(Path(__file__).parent)!r})
 from core_parts import CLOCK
 from quantgrid import workspace
 def hook(event, args):
@@ -103,6 +102,7 @@ with workspace.attempt(Path(), CLOCK) as folder:
     clearer += "print(workspace.clear_dead(Path()))"
     (tmp_path / layout.ATTEMPTS).mkdir(parents=True)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    pipes["env"] = {**os.environ, **python_path()}
     maker = subprocess.Popen([sys.executable, "-c", text], **pipes)
     assert maker.stdout is not None
     assert maker.stdout.readline() == "making\n"
