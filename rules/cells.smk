@@ -26,10 +26,10 @@ rule base:
         parents=plan.weights_input,
     output:
         layout.CELL_RECEIPT,
-    wildcard_constraints:
-        variant=plan.variants("base"),
     log:
         layout.log_of(layout.CELL_RECEIPT),
+    wildcard_constraints:
+        variant=plan.variants("base"),
     conda:
         layout.ENVIRONMENT
     params:
