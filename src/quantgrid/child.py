@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quantgrid import contract
 
@@ -20,8 +19,7 @@ class Child(Protocol):
         """Exit code (negative for a signal) and CPU seconds, when the process has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColdChild:
+class ColdChild(NamedTuple):
     """A process with an interpreter of its own."""
 
     pid: int

@@ -5,13 +5,12 @@ script writes whole files into `QG_OUT`, then names them in `QG_RESULT`; its exi
 `errors`.  `docs/formats/contract.md` is generated from this table.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from quantgrid import CONTRACT_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """One environment variable of the contract."""
 
     name: str

@@ -1,16 +1,18 @@
-"""What one Snakemake job asks of the runner: stages, each with what makes it the same."""
+"""What one Snakemake job asks of the runner: stages, each with what makes it the same.
+
+Here and in all that `quantgrid run` imports, values are named tuples: it starts once per job, and
+importing `dataclasses` costs as much CPU as an interpreter.
+"""
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import canonical
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """One script to run and the record it makes.
 
     `parents` maps a role to the key of a record whose files the script gets.  `resume` lists keys
@@ -28,8 +30,7 @@ class Stage:
     resume: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """The stages of one cell or milestone, in order; a stage may have an earlier one as parent."""
 
     cell: str
@@ -45,7 +46,7 @@ class Job:
 
     def to_json(self) -> str:
         """Canonical JSON, as it stands on the runner's command line."""
-        return canonical(asdict(self))
+        return canonical({**self._asdict(), "stages": [each._asdict() for each in self.stages]})
 
     @classmethod
     def from_json(cls, text: str) -> "Job":

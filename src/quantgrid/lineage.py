@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import layout
-from quantgrid.fingerprint import digest, science_digest
+from quantgrid.fingerprint import digest
 from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
 from quantgrid.job import Job, Stage
+from quantgrid.science import science_digest
 from quantgrid.spec import (
     BASE,
     Cell,
@@ -123,7 +124,7 @@ def _link_milestones(milestones: dict[tuple[str, int], Stage]) -> None:
     earlier: dict[str, list[str]] = {}
     for (trunk, at), stage in sorted(milestones.items()):
         before = earlier.setdefault(trunk, [])
-        milestones[trunk, at] = replace(stage, resume=tuple(reversed(before)))
+        milestones[trunk, at] = stage._replace(resume=tuple(reversed(before)))
         before.append(stage.record)
 
 

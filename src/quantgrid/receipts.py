@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from quantgrid import atomic, layout
 from quantgrid.archive import Deposit
@@ -15,11 +15,10 @@ _NAMED = 3
 
 def publish(path: Path, deposit: Deposit) -> None:
     """Write the receipt of a deposit."""
-    atomic.publish_json(path, asdict(deposit))
+    atomic.publish_json(path, deposit._asdict())
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(NamedTuple):
     """A receipt of this working copy: where it lies and what it says."""
 
     path: Path

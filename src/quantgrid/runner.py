@@ -9,10 +9,9 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgrid import CONTRACT_VERSION, atomic, child, contract, layout, workspace
 from quantgrid.archive import Archive, Deposit
@@ -47,8 +46,7 @@ _HANDED_BACK: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class Machine(NamedTuple):
     """Where a job runs: folders, device and the name of the platform."""
 
     code: Path
@@ -59,8 +57,7 @@ class Machine:
     threads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How the process of an attempt ended."""
 
     attempt: str
@@ -70,8 +67,7 @@ class Ended:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Desk:
+class _Desk(NamedTuple):
     """The private place of one stage of an attempt."""
 
     stage: Stage
@@ -86,8 +82,7 @@ class _Desk:
         return self.folder / layout.DESK_RESULT
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
+class Runner(NamedTuple):
     """Runs jobs on one machine, into one archive."""
 
     archive: Archive

@@ -6,9 +6,8 @@ ends; a directory whose lock can be taken belongs to nobody.
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -32,7 +31,7 @@ def attempt(root: Path, clock: Clock) -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
 
 
 def clear_dead(root: Path) -> int:
@@ -44,7 +43,7 @@ def clear_dead(root: Path) -> int:
     with _alone(root):
         dead = [folder for folder in (root / layout.ATTEMPTS).glob("*") if _is_dead(folder)]
         for folder in dead:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
     return len(dead)
 
 
@@ -56,6 +55,17 @@ def _alone(root: Path) -> Iterator[IO[str]]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
+
+
+def _remove(folder: Path) -> None:
+    """Remove a tree; `shutil` would do, and loads three compressors for it."""
+    for parent, folders, files in os.walk(folder, topdown=False):
+        for name in (*files, *folders):
+            path = Path(parent, name)
+            with suppress(OSError):
+                path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _is_dead(folder: Path) -> bool:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from quantgrid.fingerprint import canonical, digest, digest_bytes, digest_file, science_digest
+from quantgrid.fingerprint import canonical, digest, digest_bytes, digest_file
+from quantgrid.science import science_digest
 
 ENTRY = '''\
 """Train."""
@@ -235,7 +236,7 @@ def test_science_is_the_same_when_python_is_newer(
     files = [tmp_path / "0/scripts/train.py", *_scripts(root)]
     sources = [tmp_path / "0/src", *[root / "src"] * (len(files) - 1)]
     code = (
-        "import sys; from pathlib import Path; from quantgrid.fingerprint import science_digest\n"
+        "import sys; from pathlib import Path; from quantgrid.science import science_digest\n"
         "for entry, source in zip(sys.argv[1::2], sys.argv[2::2]):\n"
         "    print(science_digest(Path(entry), source_root=Path(source)))"
     )

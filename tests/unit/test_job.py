@@ -1,11 +1,10 @@
 """A job survives the command line unchanged, or is refused."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from core_parts import cell_job
 
+from core_parts import cell_job
 from quantgrid.errors import ConfigRefusal
 from quantgrid.job import Job
 
@@ -13,8 +12,8 @@ from quantgrid.job import Job
 def test_job_comes_back_when_it_was_written() -> None:
     """JSON and back is the same job, with what it may resume from."""
     job = cell_job()
-    first = replace(job.stages[0], resume=("trunks/a/1/f/record.json",))
-    whole = replace(job, stages=(first, job.last))
+    first = job.stages[0]._replace(resume=("trunks/a/1/f/record.json",))
+    whole = job._replace(stages=(first, job.last))
 
     assert Job.from_json(whole.to_json()) == whole
     assert whole.last is job.last

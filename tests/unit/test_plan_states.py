@@ -109,7 +109,7 @@ def test_plan_line_names_five_when_many_are_stale(lineage: Lineage) -> None:
 def test_plan_names_unwritten_methods_when_their_cells_must_be_made(lineage: Lineage) -> None:
     """A method without a module is named with its cells, unless the archive has them."""
     absent = {
-        name: replace(stage, science=ABSENT) if "gptq-w3" in name else stage
+        name: stage._replace(science=ABSENT) if "gptq-w3" in name else stage
         for name, stage in lineage.weights.items()
     }
     cells = [cell for cell in lineage.grid.cells if "gptq-w3" in cell.id]

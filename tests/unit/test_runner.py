@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from core_parts import (
     CELL,
     CLOCK,
@@ -18,7 +18,6 @@ from core_parts import (
     stage,
     tree,
 )
-
 from quantgrid import CONTRACT_VERSION, contract, layout
 from quantgrid.errors import ArchiveRefusal, DataFault
 from quantgrid.fingerprint import digest_bytes
@@ -63,7 +62,7 @@ from quantgrid.cell import Cell
 Cell.from_environment().finish(seen)
 """
     desk = Desk.lay(tmp_path, quantise=look)
-    asked = replace(stage("quantise", "weights"), spec={"form": {"bits": 3}, "a": [1.5]})
+    asked = stage("quantise", "weights")._replace(spec={"form": {"bits": 3}, "a": [1.5]})
 
     desk.run(job_of(asked))
 
@@ -100,7 +99,7 @@ def test_runner_goes_on_from_the_newest_milestone_when_there_is_one(tmp_path: Pa
     newest, newer, oldest = (stage("trunk", "trunks", owner) for owner in owners)
     resume = tuple(each.record for each in (newer, oldest))
 
-    desk.run(replace(job_of(replace(newest, resume=resume)), cell=owners[0]))
+    desk.run(job_of(newest._replace(resume=resume))._replace(cell=owners[0]))
     assert desk.archive.record(newest.record)["results"]["seen"] == {}
     (tmp_path / "archive" / newest.record).unlink()
     for each, content in ((oldest, b"oldest"), (newer, b"newer")):
@@ -113,7 +112,7 @@ def test_runner_goes_on_from_the_newest_milestone_when_there_is_one(tmp_path: Pa
         }
         desk.archive.deposit(each.record, record, {"state": source}, clock=CLOCK)
         (tmp_path / "archive" / newest.record).unlink(missing_ok=True)
-        desk.run(replace(job_of(replace(newest, resume=resume)), cell=owners[0]))
+        desk.run(job_of(newest._replace(resume=resume))._replace(cell=owners[0]))
         seen = desk.archive.record(newest.record)["results"]["seen"]
         assert seen == {"milestone": {"state": content.decode()}}
 
@@ -180,7 +179,7 @@ def test_runner_refuses_when_its_own_record_is_another_ones(tmp_path: Path) -> N
     path.write_bytes((tmp_path / "archive" / job.stages[0].record).read_bytes())
 
     with pytest.raises(DataFault, match="another key"):
-        desk.run(replace(job_of(other), cell="n0-t1k-s9/rtn"))
+        desk.run(job_of(other)._replace(cell="n0-t1k-s9/rtn"))
 
 
 # -- what a script hands back ---------------------------------------------------------------------

@@ -66,6 +66,21 @@ def test_attempt_leaves_nothing_when_it_fails(tmp_path: Path) -> None:
     assert _attempts(tmp_path) == []
 
 
+def test_attempt_leaves_others_alone_when_it_linked_to_them(tmp_path: Path) -> None:
+    """A link inside is removed; what it leads to stays."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").touch()
+
+    with workspace.attempt(tmp_path, CLOCK) as folder:
+        (folder / "folder").symlink_to(outside)
+        (folder / "file").symlink_to(outside / "file")
+        (folder / "dangling").symlink_to("nowhere")
+
+    assert _attempts(tmp_path) == []
+    assert (outside / "file").exists()
+
+
 def test_clear_dead_takes_only_the_dead_when_one_lives(tmp_path: Path) -> None:
     """SIGKILL frees a directory at once; a living attempt keeps its own."""
     dead, living = _start(tmp_path), _start(tmp_path)

@@ -7,9 +7,8 @@ created once: whoever comes second with the same fingerprint gets the first one 
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgrid import atomic, layout
 from quantgrid.archive.record import Record, parse_record, refuse_misplaced, sealed
@@ -21,8 +20,7 @@ from quantgrid.store import Store
 __all__ = ["Archive", "Deposit"]
 
 
-@dataclass(frozen=True, slots=True)
-class Deposit:
+class Deposit(NamedTuple):
     """What a receipt says: which record, its digest, in which archive."""
 
     record: str
@@ -30,11 +28,13 @@ class Deposit:
     archive: str
 
 
-@dataclass(frozen=True, slots=True)
 class Archive:
     """An archive in a store."""
 
-    store: Store
+    __slots__ = ("store",)
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
 
     def find_identity(self) -> str | None:
         """The random id of this archive, or None when nothing was ever deposited.

@@ -2,14 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from quantgrid import atomic, layout
 from quantgrid.errors import ConfigRefusal, PlatformFault
 
 
-@dataclass(frozen=True, slots=True)
 class FolderStore:
     """Keys are files below `root`; creation is by hard link, so that it is atomic and happens once.
 
@@ -17,7 +15,10 @@ class FolderStore:
     its place is a fault, never an empty store.
     """
 
-    root: Path
+    __slots__ = ("root",)
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     @property
     def address(self) -> str:
