@@ -9,17 +9,15 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgrid import CONTRACT_VERSION, atomic, contract
 from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import digest_file
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """What the runner asked of this process.
 
     `spec` is resolved: no field is missing.  `parents` maps a role and a file name to the path of
@@ -41,8 +39,8 @@ class Cell:
     device: str
     threads: int
     attempt: str
-    started_wall_s: float = field(default_factory=time.monotonic)
-    started_cpu_s: float = field(default_factory=time.process_time)
+    started_wall_s: float
+    started_cpu_s: float
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Cell":
@@ -82,6 +80,8 @@ class Cell:
             device=get(contract.DEVICE),
             threads=int(get(contract.THREADS)),
             attempt=get(contract.ATTEMPT),
+            started_wall_s=time.monotonic(),
+            started_cpu_s=time.process_time(),
         )
 
     def sealed_corpus(self) -> tuple[Path, Path]:

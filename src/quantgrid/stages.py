@@ -10,7 +10,6 @@ import os
 import runpy
 import signal
 import sys
-import traceback
 from pathlib import Path
 
 from quantgrid import contract, entry
@@ -49,6 +48,8 @@ def _run(script: str) -> int:
     try:
         return entry.code_of(lambda: _until_exit(script))
     except Exception as error:  # noqa: BLE001 - the entry: the error is told, then it ends the job
+        import traceback
+
         traceback.print_exc()
         print(f"failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return Fault.exit_code

@@ -211,9 +211,7 @@ def test_runner_names_the_result_when_it_is_torn(tmp_path: Path, break_it: str) 
 
 def test_runner_refuses_when_a_script_finished_another_cell(tmp_path: Path) -> None:
     """A result with another fingerprint never gets this cell's name; both are told."""
-    other = MAKE.replace(
-        "cell.finish(", 'object.__setattr__(cell, "fingerprint", "f" * 64)\ncell.finish('
-    )
+    other = MAKE.replace("cell.finish(", 'cell = cell._replace(fingerprint="f" * 64)\ncell.finish(')
     desk, job = Desk.lay(tmp_path, quantise=other), cell_job()
 
     with pytest.raises(DataFault, match="finished another cell") as caught:
