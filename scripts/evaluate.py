@@ -13,10 +13,9 @@ def main() -> None:
     device = environment.prepare(cell.device, cell.threads)
     spec, asked = cell.spec["model"], cell.spec["evaluation"]
     view = View.open(*cell.sealed_corpus(), planned_tokens=0, context=spec["context"])
-    model, base = (
-        load_weights(cell.parents[role][tensorfile.WEIGHTS_FILE], Architecture.of(spec), device)
-        for role in ("weights", "base")
-    )
+    paths = [cell.parents[role][tensorfile.WEIGHTS_FILE] for role in ("weights", "base")]
+    loaded = {path: load_weights(path, Architecture.of(spec), device) for path in set(paths)}
+    model, base = (loaded[path] for path in paths)
     sequences = evaluation.validation_set(
         view.validation(), context=spec["context"], sequences=asked["sequences"]
     )

@@ -5,8 +5,7 @@ Losses are in nats per token.  Shape suffixes: B sequences, T positions, V vocab
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,20 +41,31 @@ def validation_id(sequences_BT: Tensor) -> str:
     return hashlib.sha256(sequences_BT.numpy().astype("<u2").tobytes()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A model under measurement: its base, the sequences (B, context + 1), its loss on each."""
+def cross_entropy(logits_BTV: Tensor, _base_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+    """Mean loss of each sequence (B)."""
+    each_BT = functional.cross_entropy(logits_BTV.transpose(1, 2), targets_BT, reduction="none")
+    return each_BT.mean(1)
 
-    model: Transformer
-    base: Transformer
-    sequences: Tensor
-    losses: list[float]
+
+def divergence(logits_BTV: Tensor, base_BTV: Tensor, _targets_BT: Tensor) -> Tensor:
+    """KL(base || model) of the next-token distributions, mean over each sequence (B)."""
+    model, base = logits_BTV.log_softmax(-1), base_BTV.log_softmax(-1)
+    return (base.exp() * (base - model)).sum(-1).mean(1)
+
+
+METRICS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "loss": cross_entropy,
+    "kl": divergence,
+}
+"""Each gives a number a sequence (B) from logits of model and base (B, T, V) and targets (B, T)."""
 
 
 def evaluate(
     model: Transformer, base: Transformer, sequences_BT: Tensor, metrics: Sequence[str]
 ) -> dict[str, Any]:
-    """Each metric by name, and under `validation` the set and the loss of every sequence.
+    """Means of the metrics by name, and under `validation` the set and the loss of each sequence.
+
+    Sequences are equally long, so that their mean is the mean over all tokens.
 
     Raises:
         ValueError: for a metric that is not in `METRICS`.
@@ -63,50 +73,37 @@ def evaluate(
     unknown = [name for name in metrics if name not in METRICS]
     if unknown:
         raise ValueError(f"unknown metrics {unknown}; known are {sorted(METRICS)}")
-    subject = Subject(model, base, sequences_BT, sequence_losses(model, sequences_BT))
-    return {name: METRICS[name](subject) for name in metrics} | {
+    measured = measure(model, base, sequences_BT, {"loss", *metrics})
+    return {name: math.fsum(measured[name]) / len(measured[name]) for name in metrics} | {
         "validation": {
             "id": validation_id(sequences_BT),
             "sequences": sequences_BT.shape[0],
             "context": sequences_BT.shape[1] - 1,
-            "losses": subject.losses,
+            "losses": measured["loss"],
         }
     }
 
 
+def batch_sequences(sequences_BT: Tensor) -> int:
+    """Sequences in a batch: a function of the context alone."""
+    return max(1, TOKENS_AT_ONCE // (sequences_BT.shape[1] - 1))
+
+
 @torch.inference_mode()
+def measure(
+    model: Transformer, base: Transformer, sequences_BT: Tensor, metrics: Iterable[str]
+) -> dict[str, list[float]]:
+    """Each metric of each sequence; a base that is the model itself runs once."""
+    measured: dict[str, list[float]] = {name: [] for name in metrics}
+    for part_BT in torch.split(sequences_BT, batch_sequences(sequences_BT)):
+        tokens_BT = part_BT.to(model.head_weight.device)
+        logits_BTV = model(tokens_BT[:, :-1])
+        base_BTV = logits_BTV if base is model else base(tokens_BT[:, :-1])
+        for name in measured:
+            measured[name] += METRICS[name](logits_BTV, base_BTV, tokens_BT[:, 1:]).tolist()
+    return measured
+
+
 def sequence_losses(model: Transformer, sequences_BT: Tensor) -> list[float]:
     """Mean loss of each sequence."""
-    losses: list[float] = []
-    for part_BT in _parts(model, sequences_BT):
-        logits_BVT = model(part_BT[:, :-1]).transpose(1, 2)
-        each_BT = functional.cross_entropy(logits_BVT, part_BT[:, 1:], reduction="none")
-        losses += each_BT.mean(1).tolist()
-    return losses
-
-
-def mean_loss(subject: Subject) -> float:
-    """Mean over all tokens; sequences are equally long."""
-    return math.fsum(subject.losses) / len(subject.losses)
-
-
-@torch.inference_mode()
-def divergence(subject: Subject) -> float:
-    """KL(base || model) of the next-token distributions, mean over all tokens."""
-    total = 0.0
-    for part_BT in _parts(subject.model, subject.sequences):
-        base_BTV, model_BTV = (
-            each(part_BT[:, :-1]).double().log_softmax(-1) for each in (subject.base, subject.model)
-        )
-        total += float((base_BTV.exp() * (base_BTV - model_BTV)).sum())
-    return total / subject.sequences[:, 1:].numel()
-
-
-METRICS: dict[str, Callable[[Subject], float]] = {"loss": mean_loss, "kl": divergence}
-
-
-def _parts(model: Transformer, sequences_BT: Tensor) -> Iterator[Tensor]:
-    """Batches on the model's device; their size depends on the context alone."""
-    count = max(1, TOKENS_AT_ONCE // (sequences_BT.shape[1] - 1))
-    for part_BT in torch.split(sequences_BT, count):
-        yield part_BT.to(model.head_weight.device)
+    return measure(model, model, sequences_BT, ["loss"])["loss"]
