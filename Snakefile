@@ -14,6 +14,9 @@ min_version("9.27")
 configfile: Path(workflow.basedir) / layout.CONFIG
 
 
+report: "docs/report/workflow.rst"
+
+
 plan = Workflow.open(config, code=workflow.basedir, is_main=workflow.is_main_process)
 
 

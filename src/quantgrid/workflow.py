@@ -338,7 +338,8 @@ def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path)
     A table that came with a copy and shows just those cells is current: the file then takes the
     table's time, so that Snakemake sees no newer input.
     """
-    data = atomic.json_bytes({"grid": grid, "cells": dict(cells)})
+    # in the order of the grid, which the table keeps
+    data = (json.dumps({"grid": grid, "cells": dict(cells)}, indent=2) + "\n").encode()
     with suppress(FileNotFoundError):
         if path.read_bytes() == data:
             return
