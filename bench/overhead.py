@@ -99,6 +99,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--cells", type=int, default=200, help=f"a multiple of {FORMS}")
     options = parser.parse_args()
+    for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):  # measured as Python is by default
+        os.environ.pop(name, None)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     with tempfile.TemporaryDirectory() as folder:
         rows = compared(measure_all(Path(folder), options.cells))

@@ -31,6 +31,7 @@ PRELOADED = ("numpy", "torch", "torch._inductor.config", "safetensors.torch")
 _PR_SET_PDEATHSIG = 1
 _FDS = 3
 _MAX_REQUEST = 1 << 20
+_PATIENCE_S = 2.0
 
 
 def start() -> None:
@@ -92,10 +93,11 @@ class Server:
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         connection, _ = self.listener.accept()
-        if _peer_uid(connection) != os.getuid():
+        asked = _find_request(connection) if _peer_uid(connection) == os.getuid() else None
+        if asked is None:
             connection.close()
             return
-        request, streams = _read_request(connection)
+        request, streams = asked
         pid = os.fork()
         if pid == 0:
             _run(request, streams)
@@ -145,11 +147,29 @@ def _peer_uid(connection: socket.socket) -> int:
     return int(uid)
 
 
-def _read_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    data, streams, _, _ = socket.recv_fds(connection, 1, _FDS)
-    while not data.endswith(b"\n"):
-        data += connection.recv(_MAX_REQUEST)
-    return json.loads(data), streams
+def _find_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """What a runner asks for; None from one that died, stopped or said nonsense while it asked.
+
+    Whoever waits here holds up all others, so that patience is short: the runner starts cold.
+    """
+    streams: list[int] = []
+    try:
+        connection.settimeout(_PATIENCE_S)
+        data, streams, _, _ = socket.recv_fds(connection, 1, _FDS)
+        while not data.endswith(b"\n"):
+            more = connection.recv(_MAX_REQUEST)
+            if not more:
+                raise ConnectionResetError
+            data += more
+        connection.settimeout(None)
+        request = json.loads(data)
+        if isinstance(request, dict) and len(streams) == _FDS:
+            return request, streams
+    except (OSError, ValueError):
+        pass
+    for stream in streams:
+        os.close(stream)
+    return None
 
 
 def _run(request: Mapping[str, Any], streams: Sequence[int]) -> None:
