@@ -120,20 +120,9 @@ def fill(copy: Path, lineage: Lineage, state: str) -> None:
 def cpu_of_dry_run(copy: Path, grid: str) -> float:
     """User and system seconds of one `snakemake -n`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    plan = ["-n", "--profile", "profiles/local", "--quiet", "rules", "host"]
     subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "-n",
-            "--profile",
-            "profiles/local",
-            "--quiet",
-            "rules",
-            "host",
-            "--config",
-            f"grid={grid}",
-        ],
+        [sys.executable, "-m", "snakemake", *plan, "--config", f"grid={grid}"],
         cwd=copy,
         check=True,
         capture_output=True,

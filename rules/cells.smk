@@ -4,9 +4,7 @@
 
 rule milestone:
     input:
-        corpus=plan.corpus_input,
-        clearance=plan.clearance,
-        earlier=plan.milestone_input,
+        unpack(plan.milestone_input),
     output:
         layout.TRUNK_RECEIPT,
     log:
@@ -21,9 +19,7 @@ rule milestone:
 
 rule base:
     input:
-        corpus=plan.corpus_input,
-        clearance=plan.clearance,
-        parents=plan.weights_input,
+        unpack(plan.cell_input),
     output:
         layout.CELL_RECEIPT,
     log:
@@ -50,9 +46,7 @@ use rule base as qat with:
 
 rule evaluate:
     input:
-        corpus=plan.corpus_input,
-        clearance=plan.clearance,
-        base=plan.evaluation_input,
+        unpack(plan.evaluation_input),
     output:
         layout.EVALUATION_RECEIPT,
     log:

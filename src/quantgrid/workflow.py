@@ -10,9 +10,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,11 +32,16 @@ from quantgrid.spec import BASE, Cell
 from quantgrid.store import open_store
 
 Wildcards = Any
+Inputs = dict[str, list[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Workflow:
-    """What the rules ask: `plan` is None in inner processes."""
+    """What the rules ask: `plan` is None in inner processes.
+
+    It has no telling repr: Snakemake searches the repr of every input function for wildcards, and
+    a thousand cells make ten megabytes.
+    """
 
     code: Path
     root: Path
@@ -74,33 +80,33 @@ class Workflow:
 
     # -- commands ---------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def quantgrid(self) -> str:
         """The command `quantgrid`, quoted for a shell."""
         return f"{shlex.quote(sys.executable)} -m quantgrid"
 
-    @property
+    @cached_property
     def python(self) -> str:
         """The interpreter for scripts, quoted for a shell."""
         return shlex.quote(sys.executable)
 
-    @property
+    @cached_property
     def places(self) -> str:
         """Options that name the code and the volume."""
         volume = self.root / self.settings.volume
         return shlex.join(["--root", str(self.code), "--volume", str(volume)])
 
-    @property
+    @cached_property
     def prepare(self) -> str:
         """The script that makes shards of text, quoted for a shell."""
         return shlex.quote(str(layout.script(self.code, "prepare")))
 
-    @property
+    @cached_property
     def archive(self) -> str:
         """The option that names the archive."""
         return shlex.join(["--archive", self.settings.archive])
 
-    @property
+    @cached_property
     def run(self) -> str:
         """The runner with everything that is not the job's own."""
         machine = shlex.join(["--platform", self.platform.name, "--device", self.platform.device])
@@ -145,18 +151,10 @@ class Workflow:
         recipe = self.lineage.grid.corpus
         return {"corpus": recipe.name, "fp": recipe.digest}
 
-    @property
+    @cached_property
     def sentinel(self) -> str:
-        """The sentinel of the corpus of the grid."""
+        """The sentinel of the corpus of the grid: training and evaluation start after the seal."""
         return layout.SENTINEL.format(**self.corpus)
-
-    def corpus_input(self, _: Wildcards) -> list[str]:
-        """The sentinel: training and evaluation start after the seal."""
-        return [self.sentinel] if self.plan else []
-
-    def clearance(self, _: Wildcards) -> list[str]:
-        """The clearance that a paid platform needs; the desk needs none."""
-        return []
 
     # -- cells ------------------------------------------------------------------------------------
 
@@ -168,24 +166,32 @@ class Workflow:
         names = [name for name, method in METHODS.items() if method.trains == (rule == "qat")]
         return f"(?:{'|'.join(name for name in names if name != BASE.method)})-[^/.]+"
 
-    def milestone_input(self, wildcards: Wildcards) -> list[str]:
+    def milestone_input(self, wildcards: Wildcards) -> Inputs:
         """The newest earlier milestone of the trunk, unless the archive holds it."""
         stage = self.lineage.milestones[wildcards.trunk, int(wildcards.milestone)]
-        return [] if not stage.resume else self._made(stage.resume[0])
+        return self._inputs(stage.resume[:1])
 
-    def weights_input(self, wildcards: Wildcards) -> list[str]:
-        """What the weights of a cell are made from, unless the archive holds it.
-
-        The evaluation compares with the base, so that the base is always among them.
-        """
+    def cell_input(self, wildcards: Wildcards) -> Inputs:
+        """What a cell is made from and compared with, unless the archive holds it."""
         cell = self._cell(wildcards)
         weights = self.lineage.weights[cell.id]
         parents = {*weights.parents.values(), self.lineage.bases[cell.base].record}
-        return [path for key in sorted(parents - {weights.record}) for path in self._made(key)]
+        return self._inputs(sorted(parents - {weights.record}))
 
-    def evaluation_input(self, wildcards: Wildcards) -> list[str]:
-        """The base that the evaluation compares with, unless the archive holds it."""
-        return self._made(self.lineage.bases[self._cell(wildcards).base].record)
+    def evaluation_input(self, wildcards: Wildcards) -> Inputs:
+        """The base that an evaluation compares with, unless the archive holds it."""
+        return self._inputs([self.lineage.bases[self._cell(wildcards).base].record])
+
+    def _inputs(self, parents: Iterable[str]) -> Inputs:
+        """The named inputs of a job: the sentinel, a clearance where one is needed, the parents."""
+        if not self.plan:
+            return {"corpus": [], "clearance": [], "parents": []}
+        made = [path for record in parents for path in self._made(record)]
+        return {"corpus": [self.sentinel], "clearance": self.clearance(), "parents": made}
+
+    def clearance(self) -> list[str]:
+        """The clearance that a paid platform needs; the desk needs none."""
+        return []
 
     def fold_input(self, wildcards: Wildcards) -> list[str]:
         """The receipt of a cell that must be made; a fresh file when an old result is replaced."""
