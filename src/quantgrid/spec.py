@@ -6,6 +6,7 @@ where it is fingerprinted: a new option with a default therefore changes no fing
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from quantgrid.fingerprint import digest
@@ -143,7 +144,7 @@ class Evaluation:
     metrics: tuple[str, ...] = ("loss", "kl")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """One point of a grid."""
 
@@ -155,18 +156,18 @@ class Cell:
     evaluation: Evaluation
     block: str = field(compare=False)
 
-    @property
+    @cached_property
     def base(self) -> str:
         """Id of the trained model, `n0-t800k-s0`."""
         model, seed = self.trunk.id.split("-", 1)
         return f"{model}-{self.budget}-{seed}"
 
-    @property
+    @cached_property
     def variant(self) -> str:
         """Id of its form, `rtn-w4row-noclip`."""
         return self.form.id
 
-    @property
+    @cached_property
     def id(self) -> str:
         """`<base>/<variant>`."""
         return f"{self.base}/{self.variant}"
