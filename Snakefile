@@ -49,4 +49,4 @@ include: "rules/report.smk"
 
 
 onstart:
-    plan.start()
+    plan.start(workflow)

@@ -1,0 +1,41 @@
+"""Snakemake's scheduler is spared, and a damaged result is in nobody's way."""
+
+import inspect
+from types import SimpleNamespace
+
+from snakemake.scheduling.job_scheduler import JobScheduler
+
+from quantgrid.workflow import look_only_when_needed
+from working_copy import WorkingCopy
+
+
+def test_scheduler_has_a_limit_to_take_away_when_snakemake_is_new() -> None:
+    """Where a later Snakemake calls it otherwise, `look_only_when_needed` must follow."""
+    source = inspect.getsource(JobScheduler)
+
+    assert "self.job_rate_limiter = " in source
+    assert "if self.job_rate_limiter is None:" in source
+    scheduler = SimpleNamespace(job_rate_limiter=object())
+    look_only_when_needed(scheduler)
+    assert scheduler.job_rate_limiter is None
+
+
+def test_scheduler_has_no_limit_when_jobs_run_here(made: WorkingCopy) -> None:
+    """The hook of the Snakefile reaches the scheduler that runs the jobs."""
+    snakefile = made / "Snakefile"
+    tell = 'onsuccess:\n    print("limit:", workflow.scheduler.job_rate_limiter)\n'
+    snakefile.write_text(f"{snakefile.read_text()}\n\n{tell}")
+    next((made / "results").glob("*/*/result.json")).unlink()
+
+    assert "limit: None" in made.snakemake().text
+
+
+def test_result_is_restored_when_it_was_torn(made: WorkingCopy) -> None:
+    """An unreadable result is not taken for one that is there: its record comes back."""
+    torn = next((made / "results").glob("*/*/result.json"))
+    whole = torn.read_bytes()
+    torn.write_bytes(whole[:100])
+
+    assert "restore 1, make 0" in made.snakemake().plan
+    assert torn.read_bytes() == whole
+    assert made.look().jobs == {}
