@@ -8,6 +8,7 @@ in a working copy whose archive or results hold what the state says.  Targets: D
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -38,7 +39,7 @@ TARGETS_S = {
     ("fresh", 10080): 25.0,
 }
 STATES = ("fresh", "archived", "done")
-REPEATS = 3
+REPEATS = 2
 BIG = """
 corpus: {corpus}
 evaluation: {{sequences: 384}}
@@ -124,6 +125,7 @@ def cpu_of_dry_run(copy: Path, grid: str) -> float:
     subprocess.run(
         [sys.executable, "-m", "snakemake", *plan, "--config", f"grid={grid}"],
         cwd=copy,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
         check=True,
         capture_output=True,
     )

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from typing import Any
 
 from quantgrid.errors import ConfigRefusal
@@ -57,7 +58,7 @@ class Source:
         return cls(**mapping)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """How texts become shards of tokens.
 
@@ -108,7 +109,7 @@ class Recipe:
             **options,
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """sha256 of what decides the tokens: texts, tokeniser, options; defaults left out."""
         return digest({"files": {file.name: file.sha256 for file in self.files}, **self._options()})
