@@ -83,6 +83,7 @@ CONFIG = "config/config.yaml"
 ENVIRONMENT = "../envs/quantgrid.yaml"
 """For `--sdm conda`; relative to the rule files."""
 SCHEMAS = "config/schemas"
+EQUIVALENCES = "config/equivalences.yaml"
 SECTIONS = {
     "grid": "config/grids",
     "corpus": "config/corpora",
@@ -122,6 +123,24 @@ def source_root(root: Path) -> Path:
 def method_module(root: Path, method: str) -> Path:
     """The science module of a method."""
     return root / "src" / "quantlm" / "methods" / f"{method}.py"
+
+
+CODE_PARTS = ("scripts", "src/quantlm")
+"""The science of a source tree."""
+CONFIG_PARTS = ("config",)
+WORKFLOW_PARTS = ("Snakefile", "rules", "profiles", "envs", "docs/report")
+"""What Snakemake reads of a source tree beside its configuration and science."""
+LOCAL_PROFILE = "profiles/local"
+
+
+def scratch_archive(root: Path) -> Path:
+    """The archive of a temporary source tree."""
+    return root / "archive"
+
+
+def scratch_volume(root: Path) -> Path:
+    """The volume of a temporary source tree."""
+    return root / "volume"
 
 
 # -- archive keys ---------------------------------------------------------------------------------

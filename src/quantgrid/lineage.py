@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import layout
+from quantgrid.equivalences import Equivalences, load_equivalences
 from quantgrid.fingerprint import digest
 from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
@@ -43,6 +44,19 @@ class Science:
         if not module.is_file():
             return ABSENT
         return digest([self.stage(name), _digest(module, layout.source_root(self.root))])
+
+    def of(self, stage: str, method: str | None) -> str:
+        """Digest of a stage, with the method that it runs if it runs one."""
+        return self.method(stage, method) if method else self.stage(stage)
+
+    def oldest(self, stage: str, method: str | None, computed: str) -> str:
+        """The digest that stands in fingerprints: the oldest one with proved equal numbers."""
+        return _equivalences(self.root).oldest(stage, method, computed)
+
+
+@cache
+def _equivalences(root: Path) -> Equivalences:
+    return load_equivalences(root)
 
 
 @cache
@@ -156,7 +170,6 @@ class _Maker:
             f"{cell.trunk.id}/{cell.milestone}",
             canonical={"trunk": _canonical(cell.trunk), **length},
             spec={"trunk": _resolved(cell.trunk), **length},
-            science=self.science.stage("trunk"),
         )
 
     def base(self, cell: Cell, lineage: Lineage) -> Stage:
@@ -166,7 +179,6 @@ class _Maker:
             f"{cell.base}/none",
             canonical=self._branch(cell, _canonical),
             spec=self._branch(cell, _resolved),
-            science=self.science.stage("cooldown"),
             milestone=lineage.milestones[cell.trunk.id, cell.milestone],
         )
 
@@ -181,7 +193,7 @@ class _Maker:
             cell.id,
             canonical={"form": _canonical(cell.form), **self._branch(cell, _canonical)},
             spec={"form": _resolved(cell.form), **self._branch(cell, _resolved)},
-            science=self.science.method("qat", cell.form.method),
+            method=cell.form.method,
             **parents,
         )
 
@@ -197,7 +209,7 @@ class _Maker:
                 "model": _resolved(model),
                 "seed": cell.trunk.seed,
             },
-            science=self.science.method("quantise", cell.form.method),
+            method=cell.form.method,
             base=base,
         )
 
@@ -212,7 +224,6 @@ class _Maker:
                 "model": _resolved(cell.trunk.model),
                 "cell": _resolved_cell(cell),
             },
-            science=self.science.stage("evaluate"),
             weights=weights,
             base=base,
         )
@@ -228,22 +239,23 @@ class _Maker:
         *,
         canonical: Mapping[str, Any],
         spec: Mapping[str, Any],
-        science: str,
+        method: str | None = None,
         **parents: Stage,
     ) -> Stage:
+        computed = self.science.of(name, method)
         own = fingerprint(
             name,
             dict(canonical),
             parents={role: parent.fingerprint for role, parent in parents.items()},
             corpus=self.grid.corpus.digest,
-            science=science,
+            science=self.science.oldest(name, method, computed),
         )
         return Stage(
             name=name,
             kind=kind,
             record=layout.record_key(kind, owner, own),
             fingerprint=own,
-            science=science,
+            science=computed,
             spec=spec,
             parents={role: parent.record for role, parent in parents.items()},
         )

@@ -88,7 +88,7 @@ def load_settings(
         return f"--config {key}={changed[key]}" if key in changed else document.where(*keys)
 
     data = {**document.data, **changed}
-    _check(data, where, layout.schema_file(root, "config"), validate)
+    check(data, where, layout.schema_file(root, "config"), validate)
     settings = Settings(root=root.absolute(), **data)
     _refuse_missing(root, "grid", settings.grid, where("grid"))
     _refuse_missing(root, "platform", settings.platform, where("platform"))
@@ -240,7 +240,7 @@ def _refuse_missing(root: Path, section: str, name: str, where: str) -> None:
 def _read(root: Path, section: str, name: str, validate: Validate | None) -> Document:
     _refuse_missing(root, section, name, layout.SECTIONS[section])
     document = yaml_lines.read(layout.section_file(root, section, name), root=root)
-    _check(document.data, document.where, layout.schema_file(root, section), validate)
+    check(document.data, document.where, layout.schema_file(root, section), validate)
     return document
 
 
@@ -266,7 +266,12 @@ def _schema(path: str) -> Any:
     return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
 
 
-def _check(data: Any, where: Where, schema: Path, validate: Validate | None) -> None:
+def check(data: Any, where: Where, schema: Path, validate: Validate | None) -> None:
+    """Check data that came from a file against its schema.
+
+    Raises:
+        ConfigRefusal: naming file, line and, for an unknown key, the valid ones.
+    """
     try:
         (validate or check_schema)(data, str(schema))
     except Exception as error:

@@ -236,6 +236,7 @@ class Workflow:
         """
         assert self.plan is not None  # noqa: S101 - hooks run in the main process only
         try:
+            refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
             Controller(self.root, open_store(self.settings.archive, self.root)).start()
             if self.platform.name == "local" and self.plan.num_to_make > 1:
@@ -337,6 +338,19 @@ def refuse_unwritten(plan: Plan) -> None:
         raise ConfigRefusal(
             f"no module under src/quantlm/methods implements {counts}, so nothing was started",
             do=f'Leave them out with --config select="{others}", or write the modules.',
+        )
+
+
+def refuse_partial_files(execution: Any) -> None:
+    """Refuse to keep what a failed job left: Snakemake takes it for finished afterwards.
+
+    Raises:
+        ConfigRefusal: when Snakemake was called with `--keep-incomplete`.
+    """
+    if execution.keep_incomplete:
+        raise ConfigRefusal(
+            "--keep-incomplete lets a part of a file count as the whole, so nothing was started",
+            do="Leave it out; what a failed job says is in its log, and its work in the archive.",
         )
 
 

@@ -14,16 +14,16 @@ Keys = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A YAML mapping and the line (from 1) of every key and list item in it.
+    """A YAML mapping, or a list, and the line (from 1) of every key and list item in it.
 
     Args:
         file: How messages name the file: relative to the working copy, where it is inside one.
-        data: The mapping; plain dicts, lists and scalars, for a schema to fill in defaults.
+        data: The mapping or list; plain dicts, lists and scalars, for a schema to fill in defaults.
         lines: Path of keys and list indices -> line.
     """
 
     file: str
-    data: dict[str, Any]
+    data: Any
     lines: Mapping[Keys, int]
 
     def where(self, *keys: str | int) -> str:
@@ -41,17 +41,22 @@ def read(path: Path, *, root: Path) -> Document:
         ConfigRefusal: when it is not YAML, holds a key twice, or is no mapping.
         OSError: when it cannot be read.
     """
-    file = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
-    return parse(path.read_text(encoding="utf-8"), file=file)
+    return parse(path.read_text(encoding="utf-8"), file=_name(path, root))
 
 
-def parse(text: str, *, file: str) -> Document:
+def read_list(path: Path, *, root: Path) -> Document:
+    """Like `read`, of a file whose top is a list."""
+    text = path.read_text(encoding="utf-8")
+    return parse(text, file=_name(path, root), top=yaml.SequenceNode)
+
+
+def parse(text: str, *, file: str, top: type[yaml.Node] = yaml.MappingNode) -> Document:
     """Like `read`, of a text."""
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
-            raise _refusal("this file must hold `key: value` lines", file, node)
+        if not isinstance(node, top):
+            raise _refusal(f"this file must hold {_SHAPES[top]}", file, node)
         lines = dict(_lines(node, (), file))
         return Document(file, loader.construct_document(node), lines)
     except yaml.YAMLError as error:
@@ -60,6 +65,15 @@ def parse(text: str, *, file: str) -> Document:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigRefusal(f"this is not YAML: {problem}", where=place) from error
 
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+
+
+_SHAPES: dict[type[yaml.Node], str] = {
+    yaml.MappingNode: "`key: value` lines",
+    yaml.SequenceNode: "a list",
+}
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
