@@ -118,4 +118,5 @@ def lay(root: Path, *, light: bool) -> WorkingCopy:
     if light:
         for script in LIGHT.glob("*.py"):
             shutil.copy(script, root / "scripts" / script.name)
+        WorkingCopy(root).edit("config/platforms/local.yaml", "warm: true", "warm: false")
     return WorkingCopy(root)

@@ -57,6 +57,7 @@ class Platform:
         threads: Threads that a cell uses.
         cap_s: Seconds after which the platform ends an attempt; None if it never does.
         grace_s: Seconds between SIGTERM and SIGKILL.
+        warm: Whether the controller keeps an interpreter warm that jobs are forked from.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Platform:
     threads: int
     cap_s: int | None
     grace_s: int
+    warm: bool = False
 
 
 def load_settings(

@@ -8,6 +8,7 @@ that dies takes the server along, the server its children, a runner its child.
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -26,8 +27,16 @@ from typing import Any
 
 from quantgrid import contract
 
-PRELOADED = ("numpy", "torch", "torch._inductor.config", "safetensors.torch")
-"""The third is what every optimiser imports, and costs as much again as torch itself."""
+PRELOADED = (
+    "numpy",
+    "torch",
+    "torch._inductor.config",
+    "safetensors.torch",
+    "quantgrid.stages",
+    "quantgrid.corpus.view",
+)
+"""Every optimiser imports the third, which costs as much again as torch itself."""
+
 _PR_SET_PDEATHSIG = 1
 _FDS = 3
 _MAX_REQUEST = 1 << 20
@@ -211,6 +220,7 @@ def main() -> None:
         for name in PRELOADED:
             with suppress(ImportError):
                 importlib.import_module(name)
+        gc.freeze()  # children share these pages: a collection must not touch and so copy them
         Server(listener).serve()
 
 

@@ -239,7 +239,7 @@ class Workflow:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
             Controller(self.root, open_store(self.settings.archive, self.root)).start()
-            if self.platform.name == "local" and self.plan.num_to_make > 1:
+            if self.platform.warm and self.plan.num_to_make > 1:
                 warm_server.start()
             if snakemake.local_exec:
                 look_only_when_needed(snakemake.scheduler)
