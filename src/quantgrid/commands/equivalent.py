@@ -280,14 +280,14 @@ def _numbers_of(cell: Cell, lineage: Lineage, archive: Archive) -> dict[str, str
         role: {"results": record["results"], "files": _sha256s(record["blobs"])}
         for role, record in records.items()
     }
-    return dict(_flat(told))
+    return dict(flat(told))
 
 
 def _sha256s(blobs: Mapping[str, Any]) -> dict[str, str]:
     return {name: blob["sha256"] for name, blob in blobs.items()}
 
 
-def _flat(value: Any, *above: str) -> Iterator[tuple[str, str]]:
+def flat(value: Any, *above: str) -> Iterator[tuple[str, str]]:
     """Every number and text in nested JSON with the path to it; texts tell 0 from -0.0 and 0.0."""
     inner: Mapping[str, Any] = {}
     match value:
@@ -298,7 +298,7 @@ def _flat(value: Any, *above: str) -> Iterator[tuple[str, str]]:
     if not inner:
         yield ".".join(above), canonical(value)
     for name, each in inner.items():
-        yield from _flat(each, *above, name)
+        yield from flat(each, *above, name)
 
 
 def refuse_difference(before: Numbers, after: Numbers, names: str) -> None:
