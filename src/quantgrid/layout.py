@@ -133,6 +133,11 @@ WORKFLOW_PARTS = ("Snakefile", "rules", "profiles", "envs", "docs/report")
 LOCAL_PROFILE = "profiles/local"
 
 
+def scratch_tree(folder: Path, role: str) -> Path:
+    """A temporary source tree that is compared with others."""
+    return folder / role
+
+
 def scratch_archive(root: Path) -> Path:
     """The archive of a temporary source tree."""
     return root / "archive"

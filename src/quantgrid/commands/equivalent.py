@@ -63,8 +63,8 @@ def main(options: argparse.Namespace) -> int:
         raise ConfigRefusal("the reason is empty", do="Say why the science was changed.")
     root = options.root.absolute()
     with tempfile.TemporaryDirectory(prefix="quantgrid-equivalent-") as folder:
-        new = Tree.lay(root, options.new, options.new, Path(folder) / "new")
-        old = Tree.lay(root, options.old, options.new, Path(folder) / "old")
+        new = Tree.lay(root, options.new, options.new, layout.scratch_tree(Path(folder), "new"))
+        old = Tree.lay(root, options.old, options.new, layout.scratch_tree(Path(folder), "old"))
         asked = assume(root, old, new, options.reason)
         if not asked:
             print(f"{old.name} and {new.name} are the same science already; nothing was written.")
