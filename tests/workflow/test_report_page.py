@@ -74,6 +74,42 @@ def test_wide_tables_scroll_in_their_box_when_opened(
     assert max(boxes) <= width
 
 
+CUT = (
+    "[...document.querySelectorAll('.scroll')].map(box => {"
+    " const right = box.getBoundingClientRect().left + box.clientLeft + box.clientWidth;"
+    " const cells = [...box.querySelectorAll('td, tbody th, .cells th')]"
+    "  .filter(cell => cell.offsetWidth);"
+    " return cells.filter(cell => cell.getBoundingClientRect().right > right + 1).length; })"
+)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_cut_when_opened(browser: Browser, demo_page: Path, width: int) -> None:
+    """Every field of every table is wholly inside its box before anybody scrolls."""
+    browser.open(demo_page, width=width)
+
+    assert browser.evaluate(CUT) == [0] * 6
+
+
+def test_box_says_so_when_it_holds_more_columns(browser: Browser, demo_page: Path) -> None:
+    """With all columns on a phone a cue covers what is not wholly inside, until the end."""
+    browser.open(demo_page, width=400)
+    frame = "document.querySelector('#cells .frame')"
+    assert browser.evaluate(f"{frame}.dataset.more === undefined")
+
+    browser.evaluate("every.click()")
+
+    assert browser.evaluate(f"{frame}.dataset.more") == ""
+    assert "scroll sideways" in browser.evaluate(f"getComputedStyle({frame}, '::before').content")
+    assert browser.evaluate(
+        f"[...{frame}.querySelectorAll('th')].some(head => Math.abs(head.offsetLeft +"
+        f" head.offsetWidth - parseFloat({frame}.style.getPropertyValue('--cut'))) < 1)"
+    )
+    box = f"{frame}.firstElementChild"
+    browser.evaluate(f"{box}.scrollLeft = 1e5; {box}.dispatchEvent(new Event('scroll'))")
+    assert browser.evaluate(f"{frame}.dataset.more === undefined")
+
+
 @pytest.mark.parametrize(("width", "shown"), [(400, "narrow"), (1280, "wide")])
 def test_plots_have_readable_text_when_opened(
     browser: Browser, demo_page: Path, width: int, shown: str
@@ -116,7 +152,7 @@ def test_rows_are_sorted_when_a_heading_is_pressed(browser: Browser, demo_page: 
         "[...document.querySelectorAll('#all thead button')]"
         ".find(button => button.textContent === 'damage').click()"
     )
-    column = f"{ROWS}.map(row => Number(row.cells[7].textContent))"
+    column = f"{ROWS}.map(row => Number(row.cells[7].dataset.raw))"
 
     browser.evaluate(press)
     rising = browser.evaluate(column)

@@ -31,9 +31,13 @@ class Least:
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """Where the damage of a form starts to grow: the first budget above the smallest, z > 3.
+    """How the damage of a form grows with tokens.
 
-    `num_tokens` and `growth` are None when no budget is.
+    `num_tokens` is the first budget whose damage exceeds that of the smallest budget (z > 3), and
+    `growth` is by how much; both are None when no budget is.  `is_earliest` says that this is
+    the second budget of the form: growth may start earlier than the grid can show.  `rise` is the
+    damage at the largest budget minus that at the one before.  `fall` is the damage where it is
+    highest minus that at the largest budget; None when the largest budget is the highest.
     """
 
     family: str
@@ -42,8 +46,48 @@ class Onset:
     smallest: Estimate
     num_tokens: int | None
     growth: Estimate | None
+    is_earliest: bool
+    highest_tokens: int
+    highest: Estimate
+    rise: Estimate | None
+    fall: Estimate | None
     largest_tokens: int
     largest: Estimate
+
+    @property
+    def course(self) -> str:
+        """`grows` up to the largest budget, `falls` before it, or is `level` within noise."""
+        if self.fall is not None and self.fall.holds:
+            return "falls"
+        is_rising = self.fall is None and self.rise is not None and self.rise.holds
+        return "grows" if is_rising else "level"
+
+
+@dataclass(frozen=True, slots=True)
+class Inversion:
+    """A form of fewer bits that loses less than one of more, at these budgets (z > 3).
+
+    `margin` is the largest of what it loses less, `num_tokens` the budget of that.
+    """
+
+    family: str
+    fewer: str
+    more: str
+    budgets: tuple[int, ...]
+    num_tokens: int
+    margin: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The smallest cell within the tolerance among some cells.
+
+    `equals` are all cells within the tolerance that have its size, itself included.
+    """
+
+    cell: Measured
+    size_bytes: int
+    equals: tuple[Measured, ...]
 
 
 def least_by_width(grid: Grid) -> list[Least]:
@@ -106,31 +150,70 @@ def onsets(grid: Grid) -> list[Onset]:
 
 def _onset(grid: Grid, family: str, variant: str, budgets: list[int]) -> Onset:
     cells = {num_tokens: grid.seeds_of(family, num_tokens, variant) for num_tokens in budgets}
-    first = cells[budgets[0]]
+    first, last = cells[budgets[0]], cells[budgets[-1]]
+    damages = {num_tokens: damage(each) for num_tokens, each in cells.items()}
+    highest = max(budgets, key=lambda num_tokens: damages[num_tokens].mean)
     grown = [(b, growth) for b in budgets[1:] if (growth := find_contrast(cells[b], first))]
-    onset = next(((b, growth) for b, growth in grown if growth.holds), (None, None))
+    start, growth = next(((b, growth) for b, growth in grown if growth.holds), (None, None))
     return Onset(
         family=family,
         variant=variant,
         smallest_tokens=budgets[0],
-        smallest=damage(first),
-        num_tokens=onset[0],
-        growth=onset[1],
+        smallest=damages[budgets[0]],
+        num_tokens=start,
+        growth=growth,
+        is_earliest=start == budgets[1],
+        highest_tokens=highest,
+        highest=damages[highest],
+        rise=find_contrast(last, cells[budgets[-2]]),
+        fall=None if highest == budgets[-1] else find_contrast(cells[highest], last),
         largest_tokens=budgets[-1],
-        largest=damage(cells[budgets[-1]]),
+        largest=damages[budgets[-1]],
     )
 
 
-def find_smallest(cells: Iterable[Measured]) -> Measured | None:
+def inversions(grid: Grid, family: str) -> list[Inversion]:
+    """Where fewer bits lose less than more, beyond doubt; the largest margins first."""
+    forms = {v: form for v, form in grid.forms().items() if form.method != "none"}
+    pairs = [
+        (fewer, more)
+        for more, wide in forms.items()
+        for fewer, slim in forms.items()
+        if bit_width(slim)[0] < bit_width(wide)[0] and bit_width(slim)[1:] == bit_width(wide)[1:]
+    ]
+    found = [_find_inversion(grid, family, fewer, more) for fewer, more in pairs]
+    return sorted(filter(None, found), key=lambda each: -each.margin.mean)
+
+
+def _find_inversion(grid: Grid, family: str, fewer: str, more: str) -> Inversion | None:
+    margins = {
+        num_tokens: margin
+        for num_tokens in grid.budgets(family, fewer)
+        if (
+            margin := find_contrast(
+                grid.seeds_of(family, num_tokens, more), grid.seeds_of(family, num_tokens, fewer)
+            )
+        )
+        and margin.holds
+    }
+    if not margins:
+        return None
+    largest = max(margins, key=lambda num_tokens: margins[num_tokens].mean)
+    return Inversion(family, fewer, more, tuple(margins), largest, margins[largest])
+
+
+def find_smallest(cells: Iterable[Measured]) -> Choice | None:
     """The smallest quantised cell within `TOLERANCE_NATS` of its base; of equals, the lowest loss.
 
     Cells that may not be averaged, or whose size is not recorded, are no candidates.
     """
-    sizes = {cell.id: total_bytes(cell) for cell in cells if is_good_enough(cell)}
-    candidates = [cell for cell in cells if sizes.get(cell.id) is not None]
-    return min(
-        candidates, key=lambda cell: (sizes[cell.id], cell.losses.mean(), cell.id), default=None
-    )
+    sizes = {cell: total_bytes(cell) for cell in cells if is_good_enough(cell)}
+    known = {cell: size for cell, size in sizes.items() if size is not None}
+    if not known:
+        return None
+    fewest = min(known.values())
+    equals = tuple(cell for cell, size in known.items() if size == fewest)
+    return Choice(min(equals, key=lambda c: (c.losses.mean(), c.id)), fewest, equals)
 
 
 def is_good_enough(cell: Measured) -> bool:
@@ -138,14 +221,23 @@ def is_good_enough(cell: Measured) -> bool:
     return not cell.is_base and cell.is_averaged and cell.delta.mean() <= TOLERANCE_NATS
 
 
-def smallest_by_budget(grid: Grid) -> list[tuple[str, int, Measured | None]]:
+def smallest_by_budget(grid: Grid) -> list[tuple[str, int, Choice | None]]:
     """Family, budget and the smallest cell within the tolerance there, if any."""
     return [
-        (family, num_tokens, find_smallest(_cells_at(grid, family, num_tokens)))
+        (family, num_tokens, find_smallest(cells_at(grid, family, num_tokens)))
         for family in grid.families()
         for num_tokens in grid.budgets(family)
     ]
 
 
-def _cells_at(grid: Grid, family: str, num_tokens: int) -> list[Measured]:
+def last_fit(grid: Grid, cell: Measured) -> list[Measured]:
+    """Cells of this cell's form within the tolerance at the largest budget where any is."""
+    alike = [c for c in grid.cells if (c.family, c.variant) == (cell.family, cell.variant)]
+    fit = [each for each in alike if is_good_enough(each)]
+    largest = max(each.num_tokens for each in fit)
+    return [each for each in fit if each.num_tokens == largest]
+
+
+def cells_at(grid: Grid, family: str, num_tokens: int) -> list[Measured]:
+    """All cells of a family at one budget."""
     return [c for c in grid.cells if (c.family, c.num_tokens) == (family, num_tokens)]

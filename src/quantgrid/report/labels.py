@@ -43,7 +43,12 @@ def nats(value: float) -> str:
 
 def with_error(value: Estimate) -> str:
     """`0.0123 ± 0.0004`."""
-    return f"{nats(value.mean)} ± {value.se:.4f}".replace(" ", "\N{NO-BREAK SPACE}")
+    return plus_minus(value.mean, value.se)
+
+
+def plus_minus(mean: float, error: float) -> str:
+    """`0.0123 ± 0.0004` with blanks that do not break."""
+    return f"{nats(mean)} ± {error:.4f}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def z(value: float) -> str:
@@ -55,6 +60,11 @@ def z(value: float) -> str:
 def grouped(count: float) -> str:
     """Thousands apart by thin blanks: `1 066 368`."""
     return f"{count:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def real_bits(value: float) -> str:
+    """`2.56`: bits of a weight with its share of scales and zero points."""
+    return f"{value:.2f}"
 
 
 def _short(form: Form) -> str:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 TRAINED_ENOUGH = 400_000
 """Tokens below which a byte model is too undertrained to be damaged (research, section 1.3)."""
 
+GPTQ = "Frantar et al. 2022, arXiv\N{NO-BREAK SPACE}2210.17323"
+PRECISION = "Kumar et al. 2024, arXiv\N{NO-BREAK SPACE}2411.04330"
+UNDERTRAINED = f"{PRECISION}; Ouyang et al. 2024, arXiv\N{NO-BREAK SPACE}2411.17691"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -36,11 +40,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """At every budget, `left` loses more than `right` on the same base.  Both are variant ids."""
+    """At every budget, `left` loses more than `right` on the same base.  Both are variant ids.
+
+    `source` names who published it; empty when only the research measured it.
+    """
 
     name: str
     left: str
     right: str
+    source: str = ""
     min_tokens: int = TRAINED_ENOUGH
 
     def outcomes(self, grid: Grid) -> Iterator[Outcome]:
@@ -64,6 +72,7 @@ class Growth:
 
     name: str
     variant: str
+    source: str = UNDERTRAINED
     min_tokens: int = TRAINED_ENOUGH
 
     def outcomes(self, grid: Grid) -> Iterator[Outcome]:
@@ -89,12 +98,12 @@ class Growth:
 
 
 LAWS: tuple[Law | Growth, ...] = (
-    Law("GPTQ loses less than RTN: W4 row", "rtn-w4row-noclip", "gptq-w4row-noclip"),
-    Law("GPTQ loses less than RTN: W3 row", "rtn-w3row-noclip", "gptq-w3row-noclip"),
-    Law("GPTQ loses less than RTN: W3 g32", "rtn-w3g32-noclip", "gptq-w3g32-noclip"),
-    Law("GPTQ loses less than RTN: W2 g32 asym", "rtn-w2g32-asym", "gptq-w2g32-asym"),
-    Law("fewer bits lose more: RTN 2 and 3", "rtn-w2g32-asym", "rtn-w3g32-noclip"),
-    Law("fewer bits lose more: RTN 3 and 4", "rtn-w3g32-noclip", "rtn-w4row-noclip"),
+    Law("GPTQ loses less than RTN: W4 row", "rtn-w4row-noclip", "gptq-w4row-noclip", GPTQ),
+    Law("GPTQ loses less than RTN: W3 row", "rtn-w3row-noclip", "gptq-w3row-noclip", GPTQ),
+    Law("GPTQ loses less than RTN: W3 g32", "rtn-w3g32-noclip", "gptq-w3g32-noclip", GPTQ),
+    Law("GPTQ loses less than RTN: W2 g32 asym", "rtn-w2g32-asym", "gptq-w2g32-asym", GPTQ),
+    Law("fewer bits lose more: RTN 2 and 3", "rtn-w2g32-asym", "rtn-w3g32-noclip", PRECISION),
+    Law("fewer bits lose more: RTN 3 and 4", "rtn-w3g32-noclip", "rtn-w4row-noclip", PRECISION),
     Law("finer scales lose less: W4 tensor and row", "rtn-w4tensor-noclip", "rtn-w4row-noclip"),
     Law("finer scales lose less: W3 tensor and row", "rtn-w3tensor-noclip", "rtn-w3row-noclip"),
     Law("finer scales lose less: W3 row and g32", "rtn-w3row-noclip", "rtn-w3g32-noclip"),
@@ -104,6 +113,11 @@ LAWS: tuple[Law | Growth, ...] = (
     Growth("damage grows with tokens: GPTQ W3 g32", "gptq-w3g32-noclip"),
     Growth("damage grows with tokens: RTN W2 g32 asym", "rtn-w2g32-asym"),
 )
+
+
+def source_of(name: str) -> str:
+    """Who published a law; empty when nobody is named."""
+    return next((law.source for law in LAWS if law.name == name), "")
 
 
 def outcomes(grid: Grid, laws: Iterable[Law | Growth] = LAWS) -> list[Outcome]:

@@ -3,7 +3,7 @@
   const table = document.getElementById("all");
   const body = table.tBodies[0];
   const rows = Array.from(body.rows);
-  const texts = rows.map((row) => Array.from(row.cells, (cell) => cell.textContent).join(" ").toLowerCase());
+  const texts = rows.map((row) => Array.from(row.cells, (cell) => `${cell.textContent} ${cell.dataset.raw ?? ""}`).join(" ").toLowerCase());
   const search = document.getElementById("search");
   const count = document.getElementById("count");
 
@@ -22,8 +22,8 @@
   const names = new Intl.Collator("en", { numeric: true });
   const numbers = (one, other) => one - other;
   const keyOf = (row, column, isNumber) => {
-    const text = row.cells[column].textContent;
-    return isNumber ? (text === "" ? -Infinity : Number(text)) : text;
+    const { textContent, dataset } = row.cells[column];
+    return isNumber ? (dataset.raw === "" ? -Infinity : Number(dataset.raw)) : textContent;
   };
 
   // First press ascending, second descending; equal rows keep the order of the plan.
@@ -41,4 +41,25 @@
   for (const button of table.tHead.querySelectorAll("button")) {
     button.addEventListener("click", () => sort(button));
   }
+
+  // A box that holds more to its right says so, and covers a column that is not wholly inside.
+  const cue = (frame) => {
+    const box = frame.querySelector(".scroll");
+    const edge = box.scrollLeft + box.clientWidth;
+    const heads = box.querySelectorAll("thead th");
+    const ends = Array.from(heads, (head) => head.offsetLeft + head.offsetWidth);
+    const cut = Math.max(...ends.filter((end) => end > box.scrollLeft && end <= edge + 1));
+    const hasMore = box.scrollWidth - edge > 1 && Number.isFinite(cut);
+    frame.toggleAttribute("data-more", hasMore);
+    frame.style.setProperty("--cut", `${cut - box.scrollLeft}px`);
+    frame.style.setProperty("--rest", `${edge - cut}px`);
+  };
+  const frames = Array.from(document.querySelectorAll(".frame"));
+  const cueAll = () => frames.forEach(cue);
+  for (const frame of frames) {
+    frame.querySelector(".scroll").addEventListener("scroll", () => cue(frame), { passive: true });
+  }
+  document.getElementById("every").addEventListener("change", cueAll);
+  addEventListener("resize", cueAll);
+  cueAll();
 })();

@@ -1,51 +1,70 @@
 """One page that answers for a grid: self-contained, readable offline, on phone and screen."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from quantgrid import layout
 from quantgrid.errors import Refusal
-from quantgrid.report import answers, labels, plots, prose, provenance
-from quantgrid.report.records import Grid, Measured, Wanted
-from quantgrid.report.stats import Z_THRESHOLD, Estimate, damage
-from quantgrid.report.table import total_bytes
+from quantgrid.report import answers, glossary, labels, plots, prose, provenance, sections
+from quantgrid.report.records import Grid, Wanted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Rows = list[dict[str, Any]]
+TITLES = {
+    "least": "Which form loses least at each bit width",
+    "bits": "Bits are not everything",
+    "growth": "Where damage starts to grow",
+    "smallest": f"Which cell is smallest within {answers.TOLERANCE_NATS:g} nats",
+    "plots": "Plots",
+    "laws": "Published laws",
+    "forms": "Every form at every budget",
+    "cells": "All cells",
+    "provenance": "Provenance",
+    "limits": "What these numbers do not say",
+    "glossary": "Glossary",
+}
+"""Sections by id; the list of contents and the headings read the same."""
+
+ALWAYS, WIDE_ONLY, ON_DEMAND = "", "screen", "more"
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column of the table on the page: its name in the CSV, its heading, and whether a number."""
+    """A column of the table on the page.
+
+    Args:
+        name: In the CSV.
+        heading: On the page.
+        write: How a number reads; None for text.
+        where: Shown always, on screens only, or when all columns are asked for.
+    """
 
     name: str
     heading: str
-    is_number: bool = True
+    write: Callable[[float], str] | None = None
+    where: str = ALWAYS
 
 
 SHOWN = (
-    Shown("cell", "cell", is_number=False),
-    Shown("tokens", "tokens"),
-    Shown("tokens_per_parameter", "tokens per parameter"),
-    Shown("seed", "seed"),
-    Shown("bits_per_weight", "bits per weight"),
-    Shown("total_bytes", "bytes"),
-    Shown("loss", "loss"),
-    Shown("delta", "damage"),
-    Shown("delta_se", "± error"),
-    Shown("z", "z"),
-    Shown("kl", "KL"),
-    Shown("train_loss", "train loss"),
-    Shown("cpu_s", "CPU s"),
-    Shown("verdict", "verdict", is_number=False),
-    Shown("device", "device", is_number=False),
+    Shown("cell", "cell"),
+    Shown("tokens", "tokens", labels.tokens, WIDE_ONLY),
+    Shown("tokens_per_parameter", "tokens per parameter", "{:.1f}".format, ON_DEMAND),
+    Shown("seed", "seed", labels.grouped, ON_DEMAND),
+    Shown("bits_per_weight", "bits per weight", labels.real_bits, WIDE_ONLY),
+    Shown("total_bytes", "bytes", labels.grouped, WIDE_ONLY),
+    Shown("loss", "loss", labels.nats),
+    Shown("delta", "damage", labels.nats),
+    Shown("delta_se", "± error", "{:.4f}".format),
+    Shown("z", "z", labels.z, WIDE_ONLY),
+    Shown("kl", "KL", labels.nats, WIDE_ONLY),
+    Shown("train_loss", "train loss", labels.nats, ON_DEMAND),
+    Shown("cpu_s", "CPU s", "{:.1f}".format, ON_DEMAND),
+    Shown("verdict", "verdict", None, ON_DEMAND),
+    Shown("device", "device", None, ON_DEMAND),
 )
 
 
@@ -99,36 +118,55 @@ def html(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    of = sections.named(grid)
     text = environment.from_string(template).render(
         style=style,
         script=script,
+        titles=TITLES,
         **_headline(grid),
-        **_answers(grid),
+        **_sections(of, laws),
         figures=[_figure(drawing) for drawing in drawings],
-        laws=_laws(laws, grid),
-        summaries=[_summary(grid, family) for family in grid.families()],
         shown=SHOWN,
         rows=_rows(table, grid),
         table_name=layout.TABLE.format(grid=grid.name).rpartition("/")[2],
         facts=provenance.facts(grid, wanted),
         alarms=provenance.alarms(grid),
         not_judged=provenance.not_judged(grid),
+        glossary=glossary.terms(grid),
         threshold=prose.threshold(),
         tolerance=f"{answers.TOLERANCE_NATS:g}",
     )
     return text.encode()
 
 
-def _rows(table: "pd.DataFrame", grid: Grid) -> list[list[str]]:
-    """The rows of the table, small models and budgets first, then seeds, then forms."""
+def _sections(of: sections.Named, laws: "pd.DataFrame") -> dict[str, Any]:
+    """What the template fills its sections with; the largest model speaks in the sentences."""
+    several = len(of.families) > 1
+    return {
+        "headline_family": of.families[of.grid.families()[-1]] if several else "",
+        "least": sections.least(of),
+        "bits": sections.more_than_bits(of),
+        "growth": sections.growth(of),
+        "smallest": sections.smallest(of),
+        "laws": sections.laws(laws, of),
+        "summaries": sections.forms(of),
+    }
+
+
+def _rows(table: "pd.DataFrame", grid: Grid) -> list[list[tuple[str, str]]]:
+    """What each field reads and its raw text: small models and budgets first, seeds, forms."""
     families, forms = grid.families(), list(grid.forms())
     order = sorted(
         grid.cells,
         key=lambda c: (families.index(c.family), c.num_tokens, c.seed, forms.index(c.variant)),
     )
     by_cell = table.set_index("cell", drop=False).loc[[cell.id for cell in order]]
-    rows: list[list[str]] = by_cell[[column.name for column in SHOWN]].to_numpy().tolist()
-    return rows
+    rows = by_cell[[column.name for column in SHOWN]].to_numpy().tolist()
+    return [[_field(*each) for each in zip(SHOWN, row, strict=True)] for row in rows]
+
+
+def _field(column: Shown, raw: str) -> tuple[str, str]:
+    return (column.write(float(raw)) if column.write and raw else raw), raw
 
 
 def _source(name: str) -> str:
@@ -147,87 +185,6 @@ def _headline(grid: Grid) -> dict[str, Any]:
         "budgets": prose.listed([labels.tokens(num_tokens) for num_tokens in budgets]),
         "num_seeds": len({cell.seed for cell in grid.cells}),
         "verdicts": provenance.verdict_counts(grid),
-    }
-
-
-def _answers(grid: Grid) -> dict[str, Any]:
-    """The three questions: sentences for the largest model, tables for all."""
-    names = labels.form_labels(grid.forms())
-    families = labels.family_labels(grid.families())
-    family = grid.families()[-1]
-    least, onsets = answers.least_by_width(grid), answers.onsets(grid)
-    smallest = answers.find_smallest(grid.cells)
-    equals = [c for c in grid.cells if smallest and total_bytes(c) == total_bytes(smallest)]
-    return {
-        "headline_family": families[family] if len(families) > 1 else "",
-        "least_sentences": prose.least_sentences(
-            [each for each in least if each.family == family], grid, names
-        ),
-        "least": [_least_row(each, grid, names, families) for each in least],
-        "onset_sentences": prose.onset_sentences(
-            [each for each in onsets if each.family == family], names
-        ),
-        "onsets": [_onset_row(each, names, families) for each in onsets],
-        "smallest_cell": smallest.id if smallest else "",
-        "smallest": prose.smallest_sentence(
-            smallest, sum(1 for cell in equals if answers.is_good_enough(cell))
-        ),
-        "smallest_rows": [
-            _smallest_row(families[of], num_tokens, cell)
-            for of, num_tokens, cell in answers.smallest_by_budget(grid)
-        ],
-    }
-
-
-def _least_row(
-    least: answers.Least, grid: Grid, names: Mapping[str, str], families: Mapping[str, str]
-) -> dict[str, Any]:
-    return {
-        "family": families[least.family],
-        "width": labels.width_label(grid.forms()[least.variant]),
-        "tokens": labels.tokens(least.num_tokens),
-        "form": names[least.variant],
-        "damage": labels.with_error(least.damage),
-        "runner_up": names[least.runner_up] if least.runner_up else "",
-        **_estimate(least.margin),
-        "best": f"{least.num_best} of {least.num_budgets}",
-    }
-
-
-def _onset_row(
-    onset: answers.Onset, names: Mapping[str, str], families: Mapping[str, str]
-) -> dict[str, Any]:
-    return {
-        "family": families[onset.family],
-        "form": names[onset.variant],
-        "first": labels.tokens(onset.smallest_tokens),
-        "smallest": labels.with_error(onset.smallest),
-        "start": "does not" if onset.num_tokens is None else labels.tokens(onset.num_tokens),
-        **_estimate(onset.growth),
-        "last": labels.tokens(onset.largest_tokens),
-        "largest": labels.with_error(onset.largest),
-    }
-
-
-def _smallest_row(family: str, num_tokens: int, cell: Measured | None) -> dict[str, Any]:
-    row = {"family": family, "tokens": labels.tokens(num_tokens)}
-    if cell is None:
-        return row | {"cell": "none", "bytes": "", "damage": "", "loss": ""}
-    return row | {
-        "cell": cell.id,
-        "bytes": labels.grouped(total_bytes(cell) or 0),
-        "damage": labels.with_error(damage([cell])),
-        "loss": labels.nats(float(cell.losses.mean())),
-    }
-
-
-def _estimate(value: Estimate | None) -> dict[str, str]:
-    if value is None:
-        return {"value": "", "z": "", "seeds": ""}
-    return {
-        "value": labels.with_error(value),
-        "z": labels.z(value.z),
-        "seeds": f"{value.num_agreeing} of {len(value.by_seed)}",
     }
 
 
@@ -251,63 +208,3 @@ def _inline(svg: bytes, prefix: str) -> str:
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r"(url\(#|href=\"#)", rf"\1{prefix}", text)
     return text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
-
-
-def _laws(laws: "pd.DataFrame", grid: Grid) -> dict[str, Any]:
-    """The rows of the laws, those of one law together."""
-    names = labels.form_labels(grid.forms())
-    families = labels.family_labels(grid.families())
-    read = [{str(name): row[name] for name in row} for row in laws.to_dict("records")]
-    rows = [_law_row(row, names) | {"family": families[row["family"]]} for row in read]
-    return {
-        "groups": [(law, list(same)) for law, same in groupby(rows, itemgetter("law"))],
-        "num_rows": len(rows),
-        "num_holding": sum(1 for row in rows if row["holds"] == "yes"),
-    }
-
-
-def _law_row(row: dict[str, str], names: Mapping[str, str]) -> dict[str, str]:
-    left, _, last = row["left"].partition(" at ")
-    right, _, first = row["right"].partition(" at ")
-    claim = f"{names.get(left, left)} > {names.get(right, right)}"
-    if first:
-        claim = f"{names.get(left, left)}: {_at(last)} > {_at(first)}"
-    return row | {
-        "claim": claim,
-        "tokens": labels.tokens(float(row["tokens"])),
-        "value": f"{labels.nats(float(row['difference']))} ± {float(row['se']):.4f}",
-        "z": labels.z(float(row["z"])),
-    }
-
-
-def _at(num_tokens: str) -> str:
-    return f"at {labels.tokens(float(num_tokens))}"
-
-
-def _summary(grid: Grid, family: str) -> dict[str, Any]:
-    """Mean damage of every form at every budget of a family; the base's row holds its loss."""
-    names = labels.form_labels(grid.forms())
-    budgets = grid.budgets(family)
-    rows = [
-        {
-            "form": names[variant],
-            "cells": [_mean(grid, family, b, variant) for b in budgets],
-        }
-        for variant, form in grid.forms().items()
-        if form.method != "none" and grid.budgets(family, variant)
-    ]
-    bases = [grid.seeds_of(family, num_tokens, "none") for num_tokens in budgets]
-    return {
-        "family": labels.family_labels(grid.families())[family],
-        "budgets": [labels.tokens(num_tokens) for num_tokens in budgets],
-        "rows": rows,
-        "bases": [labels.nats(plots.mean_loss(cells)) if cells else "" for cells in bases],
-    }
-
-
-def _mean(grid: Grid, family: str, num_tokens: int, variant: str) -> dict[str, Any]:
-    cells = grid.seeds_of(family, num_tokens, variant)
-    if not cells:
-        return {"text": "", "is_clear": False}
-    value = damage(cells)
-    return {"text": labels.with_error(value), "is_clear": abs(value.z) > Z_THRESHOLD}

@@ -66,12 +66,12 @@ def _loss_by_bits(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
     colours = budget_colours(budgets)
     ends = []
     for num_tokens in budgets:
-        groups = [cells for cells in _quantised(grid, family, num_tokens) if _bits(cells)]
+        groups = [cells for cells in _quantised(grid, family, num_tokens) if mean_bits(cells)]
         _best_line(axis, groups, colours[num_tokens])
         for method, alike in _by_method(groups).items():
             with_bars(
                 axis,
-                [_bits(cells) for cells in alike],
+                [mean_bits(cells) for cells in alike],
                 [mean_loss(cells) for cells in alike],
                 [_loss_spread(cells) for cells in alike],
                 {"linestyle": "none", **_look(method, colours[num_tokens])},
@@ -91,7 +91,7 @@ def _best_line(axis: "Axes", groups: Sequence[Cells], colour: str) -> None:
     """A line through the lowest loss at every number of bits."""
     lowest: dict[float, float] = {}
     for cells in groups:
-        lowest[_bits(cells)] = min(mean_loss(cells), lowest.get(_bits(cells), math.inf))
+        lowest[mean_bits(cells)] = min(mean_loss(cells), lowest.get(mean_bits(cells), math.inf))
     places = sorted(lowest)
     axis.plot(places, [lowest[bits] for bits in places], color=colour)
 
@@ -133,7 +133,9 @@ def _size_by_loss(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
         sized = [cell for cell in cells if cell.is_averaged and total_bytes(cell)]
         _size_marks(axis, sized, colours[num_tokens])
         if smallest := answers.find_smallest(sized):
-            axis.plot(*_at(smallest), marker="o", markersize=13, markerfacecolor="none", color=INK)
+            axis.plot(
+                *_at(smallest.cell), marker="o", markersize=13, markerfacecolor="none", color=INK
+            )
         if sized:
             lowest = min(mean_loss([cell]) for cell in sized)
             text = f"{labels.tokens(num_tokens)} tokens"
@@ -208,7 +210,7 @@ def _width_colours(grid: Grid) -> dict[str, str]:
     }
 
 
-def _bits(cells: Cells) -> float:
+def mean_bits(cells: Cells) -> float:
     """Mean bits per weight; 0 when a record does not say."""
     known = [size_of(cell, "bits_per_weight") or 0 for cell in cells]
     return float(np.mean(known))

@@ -28,7 +28,7 @@ def facts(grid: Grid, wanted: Wanted) -> Facts:
     found: Facts = [
         ("grid", [grid.name]),
         ("records", [f"{len(records)}, each with a digest that matches"]),
-        ("fingerprints", [f"{len(set(wanted.cells.values()))} different, all as the plan wants"]),
+        ("fingerprints", [_fingerprints(wanted)]),
         ("archive", _once([wanted.archive])),
         ("corpus", _once(corpus["name"] for corpus in corpora)),
         ("corpus recipe", _once(corpus.get("recipe") for corpus in corpora)),
@@ -37,8 +37,8 @@ def facts(grid: Grid, wanted: Wanted) -> Facts:
         ("validation set", _once(_validation(record["results"]) for record in records)),
         ("platform", _once(_place(platform) for platform in platforms)),
         ("packages", _once(_packages(platform) for platform in platforms)),
-        ("science of the evaluation", _once(record.get("science") for record in records)),
-        ("computed", _dates(records)),
+        ("digest of the evaluation code", _once(record.get("science") for record in records)),
+        ("started", _dates(records)),
         ("interruptions", [_interruptions(records)]),
     ]
     return [(name, values) for name, values in found if values]
@@ -97,6 +97,11 @@ def _of_errors(grid: Grid) -> Iterator[str]:
     )
 
 
+def _fingerprints(wanted: Wanted) -> str:
+    different = len(set(wanted.cells.values()))
+    return f"{different} different ones, each the one that the plan asks for"
+
+
 def _once(values: Iterable[object]) -> list[str]:
     return [str(value) for value in dict.fromkeys(values) if value is not None]
 
@@ -133,7 +138,7 @@ def _dates(records: Iterable[Mapping[str, Any]]) -> list[str]:
         for link in [*(record["weights"].get("links") or []), *(record.get("links") or [])]
         if link.get("started")
     )
-    return [f"{moments[0]} to {moments[-1]} (starts)"] if moments else []
+    return [f"first {moments[0]}, last {moments[-1]}"] if moments else []
 
 
 def _interruptions(records: Iterable[Mapping[str, Any]]) -> str:

@@ -118,7 +118,7 @@ Width = tuple[float, float, float]
 def bit_width(form: Form) -> Width:
     """Bits of information of a weight, an activation and a cached value; infinite when untouched.
 
-    Forms of different widths are never compared.
+    Which form loses least is asked within one width; across widths, only whether fewer bits win.
     """
     weight = math.log2(3) if form.bits == TERNARY else form.bits
     widths = (weight, form.activation_bits, form.kv_bits)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from quantgrid.errors import Refusal
-from quantgrid.report import answers, laws, page, provenance, table
+from quantgrid.report import answers, glossary, labels, laws, page, provenance, table
 from quantgrid.report.canvas import NARROW, WIDE
 from quantgrid.report.plots import PLOTS, svg
 from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
@@ -77,19 +77,36 @@ def test_answers_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
 
     assert smallest is not None
     assert "3 bits: GPTQ W3 g32 loses least" in text
-    assert "From 400 k tokens: RTN W4 row" in text
-    assert f"{smallest.id}: 57 502 bytes" in text
+    assert "From 400 k tokens, and still growing at 1.6 M: RTN W4 row" in text
+    assert "cells within 0.05 nats share the smallest size, 57 502 bytes" in text
+    assert f"is {smallest.cell.id}, " in text
 
 
 def test_all_cells_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
-    """Every cell has a row with its numbers as the table writes them."""
+    """Every cell has a row with its numbers: rounded to read, as the table writes them to sort."""
     rows = re.findall(r'<tr><th scope="row" class="id">(.*?)</tr>', demo_page)
     cells = table.frame(demo)
 
     assert len(rows) == 105
     for row, (_, cell) in zip(rows, cells.iterrows(), strict=True):
         assert spoken(row).startswith(cell["cell"])
-        assert f">{cell['delta']}</td>" in row
+        assert f'data-raw="{cell["delta"]}">{labels.nats(float(cell["delta"]))}</td>' in row
+
+
+def test_contents_equal_headings_when_read(demo_page: str) -> None:
+    """What the list of contents calls a section is its heading, in the same order."""
+    contents = re.findall(r'<a href="#(\w+)">(.*?)</a>', demo_page.partition("</nav>")[0])
+
+    assert contents == re.findall(r'<h2 id="(\w+)-title">(.*?)</h2>', demo_page)
+
+
+def test_forms_are_explained_when_the_grid_holds_them(demo: Grid) -> None:
+    """The glossary has the words of this grid's forms and of no others."""
+    words = dict(glossary.terms(demo))
+
+    assert {"RTN", "GPTQ", "QAT", "row", "asym", "noclip", "absmean", "damage", "z"} <= set(words)
+    assert "tensor" not in words
+    assert "106\N{NARROW NO-BREAK SPACE}816 parameters" in words["n0"]
 
 
 def test_rows_are_in_reading_order_when_the_plan_is_sorted(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The words of the page, for a reader who meets them first here."""
+
+from quantgrid.report import labels
+from quantgrid.report.records import Grid
+
+Terms = list[tuple[str, str]]
+
+
+def terms(grid: Grid) -> Terms:
+    """Words that this grid uses, with their meanings: things, forms, then statistics."""
+    return [*_things(grid), *_forms(grid), *STATISTICS]
+
+
+def _things(grid: Grid) -> Terms:
+    models = {cell.model.name: cell.model for cell in grid.cells}
+    return [
+        *(
+            (
+                name,
+                f"A model of {labels.grouped(model.num_parameters)} parameters outside embedding "
+                f"and head: width {model.d_model}, {model.num_layers} layers, context "
+                f"{model.context}.",
+            )
+            for name, model in models.items()
+        ),
+        ("base", "A trained model before quantisation, with 16 bits a weight."),
+        ("form", "A way to quantise a base: method, bits, what shares a scale, rule of the scale."),
+        ("cell", "One form of one base: a point of the grid, with one measurement."),
+        ("budget", "Tokens that a base was trained on; each has its own learning-rate decay."),
+        ("seed", "Sets the first weights and the order of the data."),
+    ]
+
+
+def _forms(grid: Grid) -> Terms:
+    """Only words of forms that the grid holds."""
+    forms = [form for form in grid.forms().values() if form.method != "none"]
+    used = {
+        *(form.method for form in forms),
+        *(form.group for form in forms),
+        *(form.scale for form in forms),
+        *("W" for form in forms if isinstance(form.bits, int)),
+        *("g" for form in forms if isinstance(form.group, int)),
+        *("asym" for form in forms if form.asymmetric),
+        *(form.bits for form in forms),
+    }
+    return [(term, meaning) for key, term, meaning in FORMS if key in used]
+
+
+FORMS = (
+    ("rtn", "RTN", "Round to nearest: each weight alone, after training."),
+    (
+        "gptq",
+        "GPTQ",
+        "Rounds one column after the other and lets the rest make up for the error, "
+        "after training (Frantar et al. 2022).",
+    ),
+    (
+        "qat",
+        "QAT",
+        "Quantisation-aware training: the cool-down of the training already computes with "
+        "quantised weights.",
+    ),
+    (
+        "W",
+        "W2, W3, W4",
+        "Nominal bits of a weight. Its share of scales and zero points comes on top: see bits per "
+        "weight. Forms whose scales differ in number are compared at equal nominal bits.",
+    ),
+    ("ternary", "ternary", "Weights of \N{MINUS SIGN}1, 0 or 1 times a scale: 1.58 bits."),
+    ("row", "row", "One scale for each row of a weight matrix."),
+    ("tensor", "tensor", "One scale for a whole weight matrix."),
+    ("g", "g32 and the like", "One scale for each group of so many (32) weights of a row."),
+    ("asym", "asym", "Asymmetric: a zero point beside each scale."),
+    ("noclip", "noclip", "The scale reaches the largest weight; nothing is clipped."),
+    ("absmean", "absmean", "The scale is the mean of the absolute weights."),
+)
+
+STATISTICS: Terms = [
+    (
+        "bits per weight",
+        "Bits of a weight of the linear layers with its share of scales and zero points.",
+    ),
+    ("loss", "Validation loss in nats per token."),
+    ("damage", "Loss of a form minus that of its own base (same seed and budget)."),
+    (
+        "paired",
+        "Differences are taken sequence by sequence of one validation set, so that what is hard "
+        "for both sides cancels. The error is that of the mean of these differences.",
+    ),
+    ("±", "One standard error, paired."),
+    ("z", "A mean divided by its standard error."),
+    ("KL", "How far predictions are from those of the base, nats per token."),
+]
