@@ -2,12 +2,17 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
 # Two workers share two cores: a second thread per worker makes small matrices several times slower.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")
+
+# A shell's background job ignores SIGINT, and so would every program that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
