@@ -137,7 +137,7 @@ def test_nothing_is_computed_when_no_digest_differs(repository: WorkingCopy) -> 
     ("arguments", "problem"),
     [
         (("nowhere", ".", "--reason", "why"), "git rev-parse knows no nowhere"),
-        (("--reason", "why", "--", "--output=x"), "git rev-parse knows no --output=x"),
+        (("--reason", "why", "--", "--since=2020"), "git rev-parse knows no --since=2020"),
         (("HEAD", ".", "--reason", " "), "the reason is empty"),
     ],
 )

@@ -119,7 +119,7 @@ def _lay(root: Path, revision: str, parts: tuple[str, ...], folder: Path) -> Non
         for part in parts:
             _copy(root / part, folder / part)
         return
-    commit = _git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    commit = _git(root, "rev-parse", "--verify", f"{revision}^{{commit}}")
     archive = _git(root, "archive", "--format=tar", commit.decode().strip(), "--", *parts)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
