@@ -9,7 +9,7 @@ PAGE = {"caption": "../docs/report/page.rst", "labels": {"page": "answers"}}
 BITS = {"caption": "../docs/report/bits.rst", "labels": {"plot": "loss against bits"}}
 DAMAGE = {
     "caption": "../docs/report/damage.rst",
-    "labels": {"plot": "damage against tokens per parameter"},
+    "labels": {"plot": "damage against training tokens"},
 }
 SIZE = {"caption": "../docs/report/size.rst", "labels": {"plot": "size against loss"}}
 

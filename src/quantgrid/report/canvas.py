@@ -1,12 +1,12 @@
 """What all plots share: one look, panels, labels beside their lines, and files without a date.
 
 Colours are those of Okabe and Ito (told apart by colour-blind readers) for kinds, and a part of
-viridis for budgets, which have an order.  Every line also has a label or a mark of its own.
+plasma for budgets, which have an order.  Every line also has a label or a mark of its own.
 """
 
 import io
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -116,7 +116,7 @@ def _box(
 ) -> tuple[float, float, float, float]:
     """Left, bottom, width and height of a panel's axes, in parts of the figure."""
     cell = size.width / columns
-    left, bottom, top = 6.4 * size.font, 3.6 * size.font, 4.8 * size.font
+    left, bottom, top = 5.6 * size.font, 4.9 * size.font, 4.8 * size.font
     column, row = index % columns, index // columns
     return (
         (column * cell + left) / size.width,
@@ -205,20 +205,9 @@ def apart(wanted: Sequence[float], gap: float, lowest: float, highest: float) ->
     return [base + index * gap for index, base in enumerate(bases)]
 
 
-def key(axis: "Axes", marks: Mapping[str, str], hollow: Collection[str], size: Size) -> None:
-    """Say above a panel which mark is which, for marks that have no line to write beside."""
-    handles = [
-        axis.plot(
-            [],
-            [],
-            linestyle="none",
-            color=SOFT,
-            marker=mark,
-            markerfacecolor=PAPER if name in hollow else SOFT,
-            label=name,
-        )[0]
-        for name, mark in marks.items()
-    ]
+def key(axis: "Axes", looks: Mapping[str, Mapping[str, Any]], size: Size) -> None:
+    """Say above a panel which mark or line is which, for those that have no label beside them."""
+    handles = [axis.plot([], [], label=name, **look)[0] for name, look in looks.items()]
     axis.legend(
         handles=handles,
         loc="lower left",
@@ -226,7 +215,8 @@ def key(axis: "Axes", marks: Mapping[str, str], hollow: Collection[str], size: S
         ncols=len(handles),
         frameon=False,
         fontsize=size.font * SMALL,
-        handletextpad=0.2,
+        handlelength=1.4,
+        handletextpad=0.3,
         columnspacing=1.0,
         borderpad=0,
         borderaxespad=0,
@@ -238,15 +228,43 @@ def note_above(axis: "Axes", notes: Mapping[float, str], size: Size) -> None:
 
     Call it last: it needs the final limits of the panel.
     """
-    free_from = -math.inf
-    for place, text in sorted(notes.items()):
-        middle = float(axis.transData.transform((place, axis.get_ylim()[0]))[0])
-        half = len(text) * size.font * 0.26
-        if middle - half > free_from:
-            free_from = middle + half + size.font * 0.2
-            x = (middle - axis.bbox.x0) / axis.bbox.width
-            y = 1 + 0.4 * size.font / axis.bbox.height
-            axis.text(x, y, text, transform=axis.transAxes, ha="center", fontsize=size.font * SMALL)
+    for place in _roomy(axis, notes, size, gap=0.2 * size.font):
+        x = (_pixels(axis, place) - axis.bbox.x0) / axis.bbox.width
+        y = 1 + 0.4 * size.font / axis.bbox.height
+        text = axis.text(x, y, notes[place], transform=axis.transAxes, ha="center")
+        text.set_fontsize(size.font * SMALL)
+
+
+def name_ticks(axis: "Axes", names: Mapping[float, str], size: Size) -> None:
+    """A tick at each place of the x axis; where there is no room for its name, the tick is bare.
+
+    Call it last: it needs the final limits of the panel.
+    """
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    roomy = _roomy(axis, names, size, gap=0.7 * size.font)
+    places = sorted(names)
+    axis.xaxis.set_major_locator(FixedLocator(places))
+    texts = [names[place] if place in roomy else "" for place in places]
+    axis.xaxis.set_major_formatter(FixedFormatter(texts))
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
+def _roomy(axis: "Axes", texts: Mapping[float, str], size: Size, gap: float) -> set[float]:
+    """Places whose centred texts keep a gap between them; the last one always stays."""
+    kept, free_to = set(), math.inf
+    for place in sorted(texts, reverse=True):
+        longest = max(len(line) for line in texts[place].splitlines())
+        half = longest * size.font * 0.26
+        middle = _pixels(axis, place)
+        if middle + half < free_to:
+            free_to = middle - half - gap
+            kept.add(place)
+    return kept
+
+
+def _pixels(axis: "Axes", place: float) -> float:
+    return float(axis.transData.transform((place, axis.get_ylim()[0]))[0])
 
 
 def plain_ticks(axis: "Axis") -> None:
@@ -275,8 +293,7 @@ def budget_colours(budgets: Sequence[int]) -> dict[int, str]:
     from matplotlib.colors import to_hex
 
     last = max(len(budgets) - 1, 1)
-    ramp = colormaps["viridis"]
+    ramp = colormaps["plasma"]
     return {
-        budget: to_hex(ramp(0.72 - 0.72 * rank / last))
-        for rank, budget in enumerate(sorted(budgets))
+        budget: to_hex(ramp(0.8 - 0.8 * rank / last)) for rank, budget in enumerate(sorted(budgets))
     }

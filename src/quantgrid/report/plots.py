@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from quantgrid.report.canvas import (
     INK,
     KINDS,
     PAPER,
+    SOFT,
     Label,
     Size,
     budget_colours,
     key,
     label_right,
+    name_ticks,
     note_above,
     panels,
     plain_ticks,
@@ -38,22 +40,30 @@ METHOD_MARKS = {"rtn": "o", "gptq": "s", "qat": "^"}
 METHOD_LINES = {"rtn": (0, (4, 1.6)), "gptq": "solid", "qat": (0, (1, 1.2))}
 OTHER_MARK, OTHER_LINE = "D", "dashdot"
 HOLLOW = frozenset({"rtn"})
+UNQUANTISED: dict[str, Any] = {"color": SOFT, "linestyle": (0, (3, 2)), "linewidth": 1.2}
+LANES = 0.8
+"""Part of the room between two sizes that the lanes of methods and seeds share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot: the name that its file carries, its title, what to read in it, and who draws it."""
+    """A plot: the name that its file carries, its title, what to read in it, and who draws it.
+
+    `label_part` is the part of the room for labels at the right that this plot needs.
+    """
 
     name: str
     title: str
     caption: str
     draw: Draw
+    label_part: float = 1.0
 
 
 def svg(plot: Plot, grid: Grid, size: Size) -> bytes:
     """The plot as SVG, one panel for each family; equal records give equal bytes."""
     families = grid.families()
     salt = f"{plot.name}-{size.width}"
+    size = replace(size, label_width=round(plot.label_part * size.label_width))
     titles = list(labels.family_labels(families).values())
     with panels(titles, size, salt) as (figure, axes):
         for axis, family in zip(axes, families, strict=True):
@@ -67,7 +77,7 @@ def _loss_by_bits(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
     ends = []
     for num_tokens in budgets:
         groups = [cells for cells in _quantised(grid, family, num_tokens) if mean_bits(cells)]
-        _best_line(axis, groups, colours[num_tokens])
+        end = _best_line(axis, groups, colours[num_tokens])
         for method, alike in _by_method(groups).items():
             with_bars(
                 axis,
@@ -77,23 +87,25 @@ def _loss_by_bits(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
                 {"linestyle": "none", **_look(method, colours[num_tokens])},
             )
         if base := grid.seeds_of(family, num_tokens, "none"):
-            axis.axhline(mean_loss(base), color=colours[num_tokens], linewidth=1, alpha=0.45)
-            text = f"{labels.tokens(num_tokens)} tokens"
-            ends.append(Label(mean_loss(base), text, colours[num_tokens]))
+            axis.axhline(mean_loss(base), **UNQUANTISED | {"color": colours[num_tokens]})
+            end = mean_loss(base) if end is None else end
+        if end is not None:
+            ends.append(Label(end, f"{labels.tokens(num_tokens)} tokens", colours[num_tokens]))
     axis.set_xlabel("bits per weight, scales included")
     axis.set_ylabel("validation loss (nats/token)")
-    axis.margins(x=0.06)
-    _method_key(axis, grid, size)
+    axis.margins(x=0.04)
+    _method_key(axis, grid, size, unquantised=UNQUANTISED)
     label_right(axis, ends, size)
 
 
-def _best_line(axis: "Axes", groups: Sequence[Cells], colour: str) -> None:
-    """A line through the lowest loss at every number of bits."""
+def _best_line(axis: "Axes", groups: Sequence[Cells], colour: str) -> float | None:
+    """A line through the lowest loss at every number of bits; the loss where it ends."""
     lowest: dict[float, float] = {}
     for cells in groups:
         lowest[mean_bits(cells)] = min(mean_loss(cells), lowest.get(mean_bits(cells), math.inf))
     places = sorted(lowest)
-    axis.plot(places, [lowest[bits] for bits in places], color=colour)
+    axis.plot(places, [lowest[bits] for bits in places], color=colour, linewidth=2.2)
+    return lowest[places[-1]] if places else None
 
 
 def _damage_by_tokens(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
@@ -109,67 +121,103 @@ def _damage_by_tokens(axis: "Axes", grid: Grid, family: str, size: Size) -> None
             line = METHOD_LINES.get(method, OTHER_LINE)
             with_bars(
                 axis,
-                [float(np.mean([tokens_per_parameter(cell) for cell in cells])) for cells in drawn],
+                [cells[0].num_tokens for cells in drawn],
                 [each.mean for each in estimates],
                 [each.se for each in estimates],
                 {"linestyle": line, **_look(method, colour)},
             )
             ends.append(Label(estimates[-1].mean, names[variant], colour))
-    plain_ticks(axis.xaxis)
     plain_ticks(axis.yaxis)
-    axis.set_xlabel("tokens per parameter")
+    name_ticks(axis, _budget_names(grid, family), size)
+    axis.set_xlabel("training tokens (per parameter)")
     axis.set_ylabel("damage (nats/token)")
     _method_key(axis, grid, size)
     label_right(axis, ends, size)
 
 
+def _budget_names(grid: Grid, family: str) -> dict[float, str]:
+    """Tokens, and below them tokens per parameter in brackets."""
+    some = {cell.num_tokens: cell for cell in grid.cells if cell.family == family}
+    return {
+        num_tokens: f"{labels.tokens(num_tokens)}\n({tokens_per_parameter(cell):.1f})"
+        for num_tokens, cell in some.items()
+    }
+
+
 def _size_by_loss(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
-    budgets = grid.budgets(family)
+    sized = [c for c in grid.cells if c.family == family and c.is_averaged and total_bytes(c)]
+    budgets = sorted({cell.num_tokens for cell in sized})
     colours = budget_colours(budgets)
+    lanes = lanes_of(sized)
     ends: list[Label] = []
-    notes: dict[float, str] = {}
     for num_tokens in budgets:
-        cells = [c for c in grid.cells if (c.family, c.num_tokens) == (family, num_tokens)]
-        sized = [cell for cell in cells if cell.is_averaged and total_bytes(cell)]
-        _size_marks(axis, sized, colours[num_tokens])
-        if smallest := answers.find_smallest(sized):
-            axis.plot(
-                *_at(smallest.cell), marker="o", markersize=13, markerfacecolor="none", color=INK
-            )
-        if sized:
-            lowest = min(mean_loss([cell]) for cell in sized)
-            text = f"{labels.tokens(num_tokens)} tokens"
-            ends.append(Label(lowest, text, colours[num_tokens]))
-        notes |= {_at(cell)[0]: labels.width_label(cell.form) for cell in sized}
-    axis.set_xscale("log")
-    axis.margins(x=0.07)
-    plain_ticks(axis.xaxis)
-    axis.set_xlabel("size of all weights (kB)")
+        cells = [cell for cell in sized if cell.num_tokens == num_tokens]
+        _size_marks(axis, cells, lanes, colours[num_tokens])
+        if smallest := answers.find_smallest(cells):
+            at = (lanes[smallest.cell], mean_loss([smallest.cell]))
+            axis.plot(*at, marker="o", markersize=13, markerfacecolor="none", color=INK)
+        widest = max(int(lanes[cell]) for cell in cells)
+        end = mean_loss([cell for cell in cells if int(lanes[cell]) == widest])
+        ends.append(Label(end, labels.tokens(num_tokens), colours[num_tokens]))
+    slots = {int(lanes[cell]) + 0.5: cell for cell in sized}
+    axis.set_xlim(-0.05, len(slots) + 0.05)
+    name_ticks(axis, {x: f"{(total_bytes(c) or 0) / 1000:.1f}" for x, c in slots.items()}, size)
+    axis.set_xlabel("size of all weights (kB), steps not to scale")
     axis.set_ylabel("validation loss (nats/token)")
-    _method_key(axis, grid, size)
-    note_above(axis, notes, size)
+    _method_key(axis, grid, size, unquantised=_look("none", SOFT) | {"linestyle": "none"})
+    note_above(axis, {x: _width_note(cell) for x, cell in slots.items()}, size)
     label_right(axis, ends, size)
 
 
-def _size_marks(axis: "Axes", cells: Sequence[Measured], colour: str) -> None:
-    """One mark a cell: full when it is good enough, a bar for a base."""
-    alike = defaultdict(list)
-    for cell in cells:
-        alike[cell.form.method, answers.is_good_enough(cell)].append(_at(cell))
-    for (method, good), places in alike.items():
-        look = _look(method, colour) | {"markerfacecolor": colour if good else PAPER}
-        axis.plot(*zip(*places, strict=True), linestyle="none", alpha=0.85, **look)
+def _width_note(cell: Measured) -> str:
+    return "base" if cell.is_base else labels.width_label(cell.form)
 
 
-def _at(cell: Measured) -> tuple[float, float]:
-    """Thousands of bytes and loss."""
-    return (total_bytes(cell) or 0) / 1000, mean_loss([cell])
+def lanes_of(cells: Cells) -> dict[Measured, float]:
+    """Where each cell stands on the x axis, so that none hides another.
+
+    Each size has a room of width 1, and in it each form and seed a lane.
+    """
+    sizes = sorted({total_bytes(cell) or 0 for cell in cells})
+    seeds = sorted({cell.seed for cell in cells})
+    lanes = {}
+    for slot, size_bytes in enumerate(sizes):
+        alike = [cell for cell in cells if total_bytes(cell) == size_bytes]
+        forms = list(dict.fromkeys((cell.form.method, cell.variant) for cell in alike))
+        count = len(forms) * len(seeds)
+        step = min(LANES / count, LANES / (2 * len(seeds)))
+        for cell in alike:
+            method = (cell.form.method, cell.variant)
+            lane = forms.index(method) * len(seeds) + seeds.index(cell.seed)
+            lanes[cell] = slot + 0.5 + (lane - (count - 1) / 2) * step
+    return lanes
+
+
+def _size_marks(axis: "Axes", cells: Cells, lanes: dict[Measured, float], colour: str) -> None:
+    """One mark a cell, underlined when it is good enough."""
+    from matplotlib.transforms import offset_copy
+
+    small: dict[str, Any] = {"linestyle": "none", "markersize": 5}
+    for method in dict.fromkeys(cell.form.method for cell in cells):
+        alike = [cell for cell in cells if cell.form.method == method]
+        places = [(lanes[cell], mean_loss([cell])) for cell in alike]
+        axis.plot(*zip(*places, strict=True), **_look(method, colour) | small)
+    good = [(lanes[c], mean_loss([c])) for c in cells if answers.is_good_enough(c)]
+    if good:
+        below = offset_copy(axis.transData, axis.get_figure(root=True), y=-5.5, units="points")
+        line: dict[str, Any] = {
+            "marker": "_",
+            "color": INK,
+            "markeredgewidth": 1.5,
+            "transform": below,
+        }
+        axis.plot(*zip(*good, strict=True), **small | line)
 
 
 def _look(method: str, colour: str) -> dict[str, Any]:
     """How the points of a method look; rounding is hollow, so that its neighbours show through."""
     if method == "none":
-        return {"color": colour, "marker": "_", "markersize": 11, "markeredgewidth": 1.6}
+        return {"color": colour, "marker": "x", "markeredgewidth": 1.4}
     return {
         "color": colour,
         "marker": METHOD_MARKS.get(method, OTHER_MARK),
@@ -194,10 +242,14 @@ def _by_method(groups: Sequence[Cells]) -> dict[str, list[Cells]]:
     return found
 
 
-def _method_key(axis: "Axes", grid: Grid, size: Size) -> None:
+def _method_key(
+    axis: "Axes", grid: Grid, size: Size, *, unquantised: dict[str, Any] | None = None
+) -> None:
     methods = dict.fromkeys(f.method for f in grid.forms().values() if f.method != "none")
-    marks = {method.upper(): METHOD_MARKS.get(method, OTHER_MARK) for method in methods}
-    key(axis, marks, {method.upper() for method in HOLLOW}, size)
+    looks = {method.upper(): _look(method, SOFT) | {"linestyle": "none"} for method in methods}
+    if unquantised:
+        looks["unquantised"] = unquantised
+    key(axis, looks, size)
 
 
 def _width_colours(grid: Grid) -> dict[str, str]:
@@ -229,14 +281,17 @@ PLOTS = (
     Plot(
         "bits",
         "Loss against bits per weight",
-        "Validation loss of every form, one colour a training budget, mean over seeds; bars are "
-        "one standard deviation over seeds. A line joins the form that loses least at each width; "
-        "the thin level line is the unquantised base.",
+        "Validation loss of every form, one colour for each training budget, mean over seeds. The "
+        "thick line joins the form that loses least at each width, the dashed one is the "
+        "unquantised base. Bars are one standard deviation over seeds: they hold what training "
+        "differs by from seed to seed. The errors in the tables are paired with each seed's own "
+        "base, where that cancels, and are much smaller.",
         _loss_by_bits,
+        label_part=0.75,
     ),
     Plot(
         "damage",
-        "Damage against tokens per parameter",
+        "Damage against training tokens",
         "What a form loses against its own base, mean over seeds; bars are one standard error, "
         "paired over validation sequences. Both axes are logarithmic, so that a straight line is a "
         "power law; points at or below zero cannot be drawn there.",
@@ -245,10 +300,11 @@ PLOTS = (
     Plot(
         "size",
         "Size against loss",
-        "Every cell: bytes of all its weights and its validation loss, one colour a training "
-        "budget; the bar far right is the unquantised base. Full marks lie within "
-        f"{answers.TOLERANCE_NATS:g} nats of their base, and a ring is around the smallest of "
-        "those at each budget.",
+        "Every cell: bytes of all its weights and its validation loss, one colour for each "
+        "training budget (at the right, in tokens). Methods and seeds of one size stand beside "
+        f"each other. Underlined cells lie within {answers.TOLERANCE_NATS:g} nats of their base; "
+        "a ring is around the cell that the table of smallest cells names at each budget.",
         _size_by_loss,
+        label_part=0.5,
     ),
 )

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from quantgrid import layout
 from quantgrid.report.canvas import NARROW, WIDE, Size, apart, budget_colours
-from quantgrid.report.plots import PLOTS, Plot, svg
+from quantgrid.report.plots import PLOTS, Plot, lanes_of, svg
 from quantgrid.report.records import Grid
+from quantgrid.report.table import total_bytes
 
 
 def texts(data: bytes) -> list[str]:
@@ -51,6 +52,25 @@ def test_budgets_carry_their_names_when_drawn(demo: Grid) -> None:
 
     for name in ("100 k tokens", "200 k tokens", "400 k tokens", "800 k tokens", "1.6 M tokens"):
         assert name in shown
+
+
+def test_marks_keep_apart_when_sizes_are_equal(demo: Grid) -> None:
+    """In the plot of sizes no two cells of a budget stand in one place, and rooms follow sizes."""
+    places = lanes_of(demo.cells)
+
+    for num_tokens in demo.budgets(demo.families()[0]):
+        here = sorted(at for cell, at in places.items() if cell.num_tokens == num_tokens)
+        assert min(after - before for before, after in pairwise(here)) > 0.1
+    rooms = {(total_bytes(cell), int(at)) for cell, at in places.items()}
+    assert [room for _, room in sorted(rooms)] == list(range(len(rooms)))
+
+
+def test_widths_and_budgets_are_named_when_the_plot_is_narrow(demo: Grid) -> None:
+    """On a phone every size keeps its width, and tokens stand with tokens per parameter."""
+    assert {"ternary", "2 bits", "3 bits", "4 bits", "base"} <= set(
+        texts(svg(PLOTS[2], demo, NARROW))
+    )
+    assert {"(0.9)", "(15.0)"} <= set(texts(svg(PLOTS[1], demo, NARROW)))
 
 
 def test_budget_colours_differ_when_many() -> None:
