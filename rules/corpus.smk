@@ -9,7 +9,7 @@ rule prepare:
     conda:
         layout.ENVIRONMENT
     shell:
-        "exec {plan.python} {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
+        "exec {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
 
 
 rule seal:

@@ -115,6 +115,11 @@ def script(root: Path, stage: str) -> Path:
     return root / "scripts" / f"{stage}.py"
 
 
+def code_of(script_: Path) -> Path:
+    """The folder of the Snakefile that a script belongs to."""
+    return script_.parents[1]
+
+
 def source_root(root: Path) -> Path:
     """The folder that holds the packages."""
     return root / "src"

@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from quantgrid import contract, entry
+from quantgrid import contract, entry, layout
 from quantgrid.errors import Fault
 
 _PR_SET_PDEATHSIG = 1
@@ -44,7 +44,9 @@ def main(arguments: list[str]) -> int:
 
 def _run(script: str) -> int:
     sys.argv = [script]
-    sys.path.insert(0, str(Path(script).parent))
+    # the science that was fingerprinted is that beside the script, wherever quantgrid is installed
+    sources = layout.source_root(layout.code_of(Path(script)))
+    sys.path[:0] = [str(Path(script).parent), str(sources)]
     try:
         return entry.code_of(lambda: _until_exit(script))
     except Exception as error:  # noqa: BLE001 - the entry: the error is told, then it ends the job
@@ -54,7 +56,7 @@ def _run(script: str) -> int:
         print(f"failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return Fault.exit_code
     finally:
-        sys.path.pop(0)
+        del sys.path[:2]
 
 
 def _until_exit(script: str) -> int:

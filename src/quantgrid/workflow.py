@@ -86,11 +86,6 @@ class Workflow:
         return f"{shlex.quote(sys.executable)} -m quantgrid"
 
     @cached_property
-    def python(self) -> str:
-        """The interpreter for scripts, quoted for a shell."""
-        return shlex.quote(sys.executable)
-
-    @cached_property
     def places(self) -> str:
         """Options that name the code and the volume."""
         volume = self.root / self.settings.volume
@@ -98,8 +93,11 @@ class Workflow:
 
     @cached_property
     def prepare(self) -> str:
-        """The script that makes shards of text, quoted for a shell."""
-        return shlex.quote(str(layout.script(self.code, "prepare")))
+        """The script that makes shards of text, with the science beside it, quoted for a shell."""
+        before = os.environ.get("PYTHONPATH")
+        path = [str(layout.source_root(self.code)), *([before] if before else [])]
+        script = str(layout.script(self.code, "prepare"))
+        return shlex.join(["env", f"PYTHONPATH={os.pathsep.join(path)}", sys.executable, script])
 
     @cached_property
     def archive(self) -> str:

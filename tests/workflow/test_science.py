@@ -105,6 +105,21 @@ def test_numbers_are_the_same_when_a_trunk_starts_over(trained: WorkingCopy) -> 
     assert json.loads(again.read_bytes())["blobs"] == before
 
 
+@pytest.mark.parametrize("module", ["methods/gptq.py", "evaluation.py", "text.py"])
+def test_science_of_this_copy_runs_when_another_one_is_installed(
+    trained: WorkingCopy, module: str
+) -> None:
+    """What is fingerprinted is what runs: the modules beside the scripts, not the installed."""
+    source = trained / "src/quantlm" / module
+    source.write_text(source.read_text() + "\n\nraise RuntimeError('this very copy')\n")
+    shutil.rmtree(trained / "receipts/corpus")
+    target = f"results/{GPTQ}/result.json" if module != "text.py" else "corpus"
+
+    seen = trained.snakemake(target, code=1)
+
+    assert "RuntimeError: this very copy" in seen.text
+
+
 def corpus_of(copy: WorkingCopy) -> Path:
     """The folder of the corpus on the volume."""
     (folder,) = (copy / "volume/corpora").iterdir()
