@@ -2,13 +2,24 @@
 
 from quantgrid.report import labels
 from quantgrid.report.records import Grid
+from quantgrid.report.table import size_of
 
 Terms = list[tuple[str, str]]
 
 
 def terms(grid: Grid) -> Terms:
     """Words that this grid uses, with their meanings: things, forms, then statistics."""
-    return [*_things(grid), *_forms(grid), *STATISTICS]
+    return [*_things(grid), *_forms(grid), _real_bits(grid), *STATISTICS]
+
+
+def _real_bits(grid: Grid) -> tuple[str, str]:
+    """Bits of every form as measured, so that nobody takes nominal widths for sizes."""
+    names = labels.form_labels(grid.forms())
+    cells = {cell.variant: cell for cell in grid.cells if not cell.is_base}
+    sizes = {each: size_of(cells[each], "bits_per_weight") for each in names if each in cells}
+    known = [f"{names[each]} {labels.real_bits(bits)}" for each, bits in sizes.items() if bits]
+    meaning = "Bits of a weight of the linear layers with its share of scales and zero points"
+    return "bits per weight", f"{meaning}: {', '.join(known)}." if known else f"{meaning}."
 
 
 def _things(grid: Grid) -> Terms:
@@ -63,8 +74,8 @@ FORMS = (
     (
         "W",
         "W2, W3, W4",
-        "Nominal bits of a weight. Its share of scales and zero points comes on top: see bits per "
-        "weight. Forms whose scales differ in number are compared at equal nominal bits.",
+        "Nominal bits of a weight, by which forms are compared. Its share of scales and zero "
+        "points comes on top: see bits per weight.",
     ),
     ("ternary", "ternary", "Weights of \N{MINUS SIGN}1, 0 or 1 times a scale: 1.58 bits."),
     ("row", "row", "One scale for each row of a weight matrix."),
@@ -76,10 +87,6 @@ FORMS = (
 )
 
 STATISTICS: Terms = [
-    (
-        "bits per weight",
-        "Bits of a weight of the linear layers with its share of scales and zero points.",
-    ),
     ("loss", "Validation loss in nats per token."),
     ("damage", "Loss of a form minus that of its own base (same seed and budget)."),
     (

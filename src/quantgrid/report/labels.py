@@ -52,9 +52,8 @@ def plus_minus(mean: float, error: float) -> str:
 
 
 def z(value: float) -> str:
-    """One decimal below ten, none above."""
-    text = f"{value:.1f}" if abs(value) < 10 else f"{value:.0f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+    """One decimal with a true minus sign."""
+    return f"{value:.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def grouped(count: float) -> str:

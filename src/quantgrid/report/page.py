@@ -118,25 +118,31 @@ def html(
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    of = sections.named(grid)
     text = environment.from_string(template).render(
         style=style,
         script=script,
         titles=TITLES,
         **_headline(grid),
-        **_sections(of, laws),
+        **_sections(sections.named(grid), laws),
+        **_origin(grid, wanted),
         figures=[_figure(drawing) for drawing in drawings],
         shown=SHOWN,
         rows=_rows(table, grid),
-        table_name=layout.TABLE.format(grid=grid.name).rpartition("/")[2],
-        facts=provenance.facts(grid, wanted),
-        alarms=provenance.alarms(grid),
-        not_judged=provenance.not_judged(grid),
         glossary=glossary.terms(grid),
         threshold=prose.threshold(),
         tolerance=f"{answers.TOLERANCE_NATS:g}",
     )
     return text.encode()
+
+
+def _origin(grid: Grid, wanted: Wanted) -> dict[str, Any]:
+    """Where the numbers come from and what they do not say."""
+    return {
+        "table_name": layout.TABLE.format(grid=grid.name).rpartition("/")[2],
+        "facts": provenance.facts(grid, wanted),
+        "alarms": provenance.alarms(grid),
+        "not_judged": provenance.not_judged(grid),
+    }
 
 
 def _sections(of: sections.Named, laws: "pd.DataFrame") -> dict[str, Any]:

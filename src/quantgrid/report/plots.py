@@ -161,12 +161,17 @@ def _size_by_loss(axis: "Axes", grid: Grid, family: str, size: Size) -> None:
         ends.append(Label(end, labels.tokens(num_tokens), colours[num_tokens]))
     slots = {int(lanes[cell]) + 0.5: cell for cell in sized}
     axis.set_xlim(-0.05, len(slots) + 0.05)
-    name_ticks(axis, {x: f"{(total_bytes(c) or 0) / 1000:.1f}" for x, c in slots.items()}, size)
+    name_ticks(axis, {x: _kilobytes(cell) for x, cell in slots.items()}, size)
     axis.set_xlabel("size of all weights (kB), steps not to scale")
     axis.set_ylabel("validation loss (nats/token)")
     _method_key(axis, grid, size, unquantised=_look("none", SOFT) | {"linestyle": "none"})
     note_above(axis, {x: _width_note(cell) for x, cell in slots.items()}, size)
     label_right(axis, ends, size)
+
+
+def _kilobytes(cell: Measured) -> str:
+    thousands = (total_bytes(cell) or 0) / 1000
+    return f"{thousands:.1f}" if thousands < 1000 else labels.grouped(thousands)
 
 
 def _width_note(cell: Measured) -> str:

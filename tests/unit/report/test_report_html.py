@@ -106,6 +106,7 @@ def test_forms_are_explained_when_the_grid_holds_them(demo: Grid) -> None:
 
     assert {"RTN", "GPTQ", "QAT", "row", "asym", "noclip", "absmean", "damage", "z"} <= set(words)
     assert "tensor" not in words
+    assert "RTN W3 g32 3.50" in words["bits per weight"]
     assert "106\N{NARROW NO-BREAK SPACE}816 parameters" in words["n0"]
 
 
