@@ -45,7 +45,7 @@ nightly: $(VENV)/dev.stamp ## Run all tests, the long ones too
 
 check: $(VENV)/dev.stamp ## Lint, formats, types, layers, rules, policy: all that needs no run
 	@echo "== ruff: lint and format"
-	@ruff check && ruff format --check
+	@ruff check --no-cache && ruff format --check --no-cache
 	@echo "== snakefmt: format of the rules"
 	@snakefmt --check Snakefile rules
 	@echo "== mypy --strict"

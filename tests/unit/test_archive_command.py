@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from core_parts import BOUND_S, CELL, archive_in, body, key_of, put, tree
 
+from core_parts import BOUND_S, CELL, archive_in, body, key_of, put, tree
 from quantgrid import atomic, layout, receipts
 from quantgrid.archive import Deposit
 from quantgrid.archive.survey import survey

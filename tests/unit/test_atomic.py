@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, KILLED, killer, python, tree
 
+from core_parts import BOUND_S, KILLED, killer, python, tree
 from quantgrid import atomic
 
 

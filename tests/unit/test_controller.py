@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, archive_in, python, tree
 
+from core_parts import BOUND_S, archive_in, python, tree
 from quantgrid import layout
 from quantgrid.controller import Controller
 from quantgrid.errors import HoldRefusal

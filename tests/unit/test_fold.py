@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, CELL, KILLED, archive_in, body, key_of, killer, put, tree
 
+from core_parts import BOUND_S, CELL, KILLED, archive_in, body, key_of, killer, put, tree
 from quantgrid import layout, ledger
 
 KEY = key_of(body("cells"))

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from core_parts import CELL, KILLED, body, key_of, killer, python, tree
 
+from core_parts import CELL, KILLED, body, key_of, killer, python, tree
 from quantgrid import layout, receipts
 from quantgrid.archive import Deposit
 from quantgrid.errors import ArchiveRefusal

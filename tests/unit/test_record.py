@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from core_parts import body, key_of
 
+from core_parts import body, key_of
 from quantgrid import RECORD_VERSION, atomic
 from quantgrid.archive.record import SCHEMA, parse_record, refuse_misplaced, sealed
 from quantgrid.errors import DataFault

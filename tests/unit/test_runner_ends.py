@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S, KILLED, MAKE, MEASURE, Desk, cell_job, killer, strip
 
+from core_parts import BOUND_S, KILLED, MAKE, MEASURE, Desk, cell_job, killer, strip
 from quantgrid import layout, receipts, workspace
 from quantgrid.controller import Controller
 from quantgrid.errors import Fault

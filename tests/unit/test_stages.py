@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from core_parts import BOUND_S
 
+from core_parts import BOUND_S
 from quantgrid import contract
 from quantgrid.errors import Fault
 
