@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 from quantgrid import atomic, layout
+from quantgrid.archive.record import sealed
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid
 
@@ -114,8 +115,8 @@ def fill(copy: Path, lineage: Lineage, state: str) -> None:
         for cell in lineage.grid.cells:
             result = copy / layout.RESULT.format(base=cell.base, variant=cell.variant)
             result.parent.mkdir(parents=True, exist_ok=True)
-            record = {"fingerprint": lineage.cells[cell.id].fingerprint, "losses": [1.234567] * 384}
-            result.write_bytes(atomic.json_bytes(record))
+            body = {"fingerprint": lineage.cells[cell.id].fingerprint, "losses": [1.234567] * 384}
+            result.write_bytes(atomic.json_bytes(sealed(body)))
 
 
 def cpu_of_dry_run(copy: Path, grid: str) -> float:

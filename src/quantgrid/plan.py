@@ -72,6 +72,15 @@ class Plan:
         return sum(self.state(cell) is State.CURRENT for cell in self.wanted)
 
     @property
+    def num_unarchived(self) -> int:
+        """Wanted cells whose current result exists here alone: losing it would lose the work."""
+        cells = self.lineage.cells
+        return sum(
+            self.state(cell) is State.CURRENT and cells[cell.id].record not in self.index
+            for cell in self.wanted
+        )
+
+    @property
     def num_to_make(self) -> int:
         """Wanted cells that a job must compute."""
         return sum(self.state(cell) in {State.MAKE, State.EVALUATE} for cell in self.wanted)
@@ -86,6 +95,10 @@ class Plan:
             f"plan {self.lineage.grid.name}: {len(states)} cells: "
             f"{counts[State.CURRENT]} current, restore {counts[State.RESTORE]}, make {make}"
         )
+        if self.num_unarchived:
+            text = text.replace(
+                " current", f" current ({self.num_unarchived} not in the archive)", 1
+            )
         if counts[State.EVALUATE]:
             text += f" ({counts[State.EVALUATE]} by evaluation only)"
         text += f", stale {len(stale)}"

@@ -71,7 +71,7 @@ def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: st
             seen=f"archive {archive}" if archive else _without_identity(index),
             where=address,
             do="Nothing is lost there: set `archive` to the right place, "
-            "or run `quantgrid archive forget` to give those receipts up.",
+            f"or give those receipts up: `quantgrid archive forget --archive {address} --yes`.",
         )
     lost = [r for r in known if r.record not in index]
     if lost:
@@ -83,7 +83,7 @@ def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: st
             seen=f"{len(known) - len(lost)} of {len(known)} deposited records",
             where=address,
             do="Restore the archive from a copy, "
-            "or run `quantgrid archive forget` to make them anew.",
+            f"or make them anew after `quantgrid archive forget --archive {address} --yes`.",
         )
 
 

@@ -65,7 +65,8 @@ def identify(folder: Path) -> Volume:
             expected=f"its identity, {layout.VOLUME_IDENTITY}",
             seen="none",
             where=folder,
-            do="Mount the volume, or make its corpus with `snakemake corpus --forcerun prepare`.",
+            do="Mount the volume, or make its corpus: "
+            "`snakemake --profile local corpus --forcerun prepare`.",
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise CorpusRefusal(

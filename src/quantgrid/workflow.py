@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 
 from quantgrid import atomic, layout, terminal, warm_server
 from quantgrid.archive import Archive
+from quantgrid.archive.record import parse_record
 from quantgrid.controller import Controller
-from quantgrid.errors import ConfigRefusal, QuantgridError
+from quantgrid.errors import ConfigRefusal, DataFault, QuantgridError
 from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
@@ -252,7 +253,7 @@ class Workflow:
             stop(
                 ConfigRefusal(
                     f"grid {self.grid} has no cell {owner}",
-                    do="`quantgrid cells` lists its cells; `--config grid=NAME` takes another.",
+                    do=f"`quantgrid cells --grid {self.grid}` lists its cells.",
                 )
             )
         return self.lineage.asked[owner]
@@ -301,14 +302,15 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
 
 
 def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
-    """Fingerprints of local results; empty for an unreadable one, which is in the way."""
+    """Fingerprints of local results; empty for a damaged one, which is in the way."""
     found = {}
     for cell in lineage.grid.cells:
         try:
-            found[cell.id] = str(json.loads((root / _result(cell)).read_bytes())["fingerprint"])
+            path = root / _result(cell)
+            found[cell.id] = parse_record(path.read_bytes(), where=str(path))["fingerprint"]
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, DataFault):
             found[cell.id] = ""
     return found
 

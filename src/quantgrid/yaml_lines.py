@@ -39,9 +39,17 @@ def read(path: Path, *, root: Path) -> Document:
 
     Raises:
         ConfigRefusal: when it is not YAML, holds a key twice, or is no mapping.
-        OSError: when it cannot be read.
+        OSError: when it is there and cannot be read.
     """
-    return parse(path.read_text(encoding="utf-8"), file=_name(path, root))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigRefusal(
+            f"{_name(path, root)} is not there, so this is no working copy",
+            seen=root,
+            do="Change into the clone, or name it with --root.",
+        ) from error
+    return parse(text, file=_name(path, root))
 
 
 def read_list(path: Path, *, root: Path) -> Document:

@@ -39,7 +39,7 @@ def test_stale_view_is_refused_when_one_shard_of_many_is_seen(stale: SmallCorpus
     assert refused.value.exit_code == 78
     assert "expected 7 files; seen 2 files" in message
     assert "missing shard-00001.npy, shard-00002.npy" in message
-    assert "snakemake corpus --forcerun prepare" in message
+    assert "snakemake --profile local corpus --forcerun prepare" in message
 
 
 def test_stale_view_is_refused_when_its_manifest_agrees_with_it(stale: SmallCorpus) -> None:

@@ -90,7 +90,8 @@ def test_plan_line_counts_the_wanted_when_some_are_left_out(lineage: Lineage) ->
     line = replace(_plan(lineage, index=index, local=local), wanted=cells[:5]).line()
 
     assert line.splitlines() == [
-        "plan smoke: 5 cells: 1 current, restore 1, make 3 (1 by evaluation only), stale 1",
+        "plan smoke: 5 cells: 1 current (1 not in the archive), restore 1, "
+        "make 3 (1 by evaluation only), stale 1",
         f"stale: {cells[3].id}: older records stay in the archive and out of the table",
     ]
 

@@ -143,6 +143,25 @@ def test_plan_is_refused_when_the_archive_is_another_one(made: WorkingCopy) -> N
     assert "0" * 32 in seen.text
 
 
+def test_plan_warns_when_results_are_not_in_the_archive(made: WorkingCopy) -> None:
+    """Results that exist here alone are counted as such: losing them would lose the work."""
+    shutil.rmtree(made / "archive")
+    made.quantgrid("archive", "forget", "--yes")
+
+    assert f"{CELLS} current ({CELLS} not in the archive)" in made.look().plan
+    assert "there is no archive to verify" in made.quantgrid("archive", "verify", code=78).text
+
+
+def test_command_is_refused_when_it_is_called_elsewhere(made: WorkingCopy, tmp_path: Path) -> None:
+    """Outside a working copy there is one sentence and no traceback."""
+    (tmp_path / "elsewhere").mkdir()
+
+    seen = WorkingCopy(tmp_path / "elsewhere").quantgrid("cells", code=78)
+
+    assert "this is no working copy" in seen.text
+    assert "Traceback" not in seen.text
+
+
 def test_plan_goes_on_when_the_lost_receipts_are_forgotten(made: WorkingCopy) -> None:
     """`quantgrid archive forget` is the deliberate way on after a loss."""
     shutil.rmtree(made / "archive")

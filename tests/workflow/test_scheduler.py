@@ -39,3 +39,13 @@ def test_result_is_restored_when_it_was_torn(made: WorkingCopy) -> None:
     assert "restore 1, make 0" in made.snakemake().plan
     assert torn.read_bytes() == whole
     assert made.look().jobs == {}
+
+
+def test_result_is_restored_when_it_was_edited(made: WorkingCopy) -> None:
+    """A result whose digest does not match it is damaged, whatever fingerprint it claims."""
+    edited = next((made / "results").glob("*/*/result.json"))
+    whole = edited.read_bytes()
+    edited.write_bytes(whole.replace(b'"stage": "evaluate"', b'"stage": "elsewhere"'))
+
+    assert "restore 1, make 0" in made.snakemake().plan
+    assert edited.read_bytes() == whole

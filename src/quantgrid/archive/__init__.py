@@ -89,7 +89,7 @@ class Archive:
             raise ArchiveRefusal(
                 f"the archive lacks {key}",
                 where=self.store.address,
-                do="Run `snakemake -n` to see what would make it.",
+                do="Run `snakemake -n --profile local` to see what would make it.",
             )
         return found
 

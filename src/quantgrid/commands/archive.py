@@ -12,7 +12,7 @@ from quantgrid import layout, receipts
 from quantgrid.archive import Archive
 from quantgrid.archive.survey import survey
 from quantgrid.archive.verify import verify
-from quantgrid.errors import ConfigRefusal, DataFault
+from quantgrid.errors import ArchiveRefusal, ConfigRefusal, DataFault
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid, load_settings
 from quantgrid.store import open_store
@@ -43,6 +43,14 @@ def main(options: argparse.Namespace) -> int:
     """Do what was asked in the current working copy."""
     settings = load_settings(options.root.absolute(), {"archive": options.archive})
     archive = Archive(open_store(settings.archive, Path.cwd()))
+    if options.act == "verify" and archive.find_identity() is None:
+        raise ArchiveRefusal(
+            "there is no archive to verify",
+            expected=layout.ARCHIVE_IDENTITY,
+            seen="no such file",
+            where=archive.store.address,
+            do="Name the right place with --archive.",
+        )
     acts = {"status": _status, "show": _show, "verify": _verify, "forget": _forget}
     return acts[options.act](archive, options)
 

@@ -119,5 +119,5 @@ class Plan:
             expected=f"state {WRITTEN}",
             seen=seen,
             where=where,
-            do="Finish it: `snakemake corpus --forcerun prepare`.",
+            do="Finish it: `snakemake --profile local corpus --forcerun prepare`.",
         )

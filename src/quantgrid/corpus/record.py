@@ -7,7 +7,7 @@ from typing import Any
 
 from quantgrid.errors import CorpusRefusal
 
-MAKE_AGAIN = "Make the corpus again: `snakemake corpus --forcerun prepare`."
+MAKE_AGAIN = "Make the corpus again: `snakemake --profile local corpus --forcerun prepare`."
 VERSION = 1
 SHOWN = 5
 """Names that a message lists before it counts the rest."""

@@ -122,7 +122,10 @@ def compare(expected: object, seen: object, names: Sequence[str], what: str, whe
             )
 
 
-_OTHER_CORPUS = "This is another corpus; seal the one you mean: `snakemake corpus --forcerun seal`."
+_OTHER_CORPUS = (
+    "This is another corpus; seal the one you mean: "
+    "`snakemake --profile local corpus --forcerun seal`."
+)
 
 
 def _readable(value: object) -> str:

@@ -150,7 +150,7 @@ def read_wanted(path: Path) -> Wanted:
             expected='JSON with "grid" and "cells"',
             seen=f"{type(error).__name__}: {error}",
             where=path,
-            do="Snakemake writes it when it makes the plan: run `snakemake -n` first.",
+            do="Snakemake writes it with the plan: run `snakemake -n --profile local` first.",
         ) from error
 
 
