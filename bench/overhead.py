@@ -24,18 +24,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
-PARTS = (
-    "Snakefile",
-    "rules",
-    "config",
-    "profiles",
-    "scripts",
-    "envs",
-    "docs/report",
-    "src/quantlm",
-)
-LIGHT = PROJECT / "tests/light_scripts"
+import copies
+
+LIGHT = copies.PROJECT / "tests/light_scripts"
 FORMS = 8
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -190,17 +181,15 @@ def quantgrid(at: Path, cells: int, *, platform: str) -> list[str]:
 
 def lay(at: Path, *, seeds: int) -> None:
     """A working copy with light science, a grid of trivial cells and a platform without server."""
-    for part in PARTS:
-        source, target = PROJECT / part, at / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    copies.lay(at)
     shutil.copytree(LIGHT, at / "scripts", dirs_exist_ok=True)
     lines = (
         f"      - {{method: rtn, bits: {bits}, group: row, scale: noclip}}" for bits in range(2, 9)
     )
     text = GRID.format(seeds=", ".join(map(str, range(seeds))), forms="\n".join(lines))
     (at / "config/grids/overhead.yaml").write_text(text)
-    shutil.copy(at / "config/platforms/local.yaml", at / "config/platforms/cold.yaml")
+    warm = (at / "config/platforms/local.yaml").read_text()
+    (at / "config/platforms/cold.yaml").write_text(warm.replace("warm: true", "warm: false"))
 
 
 if __name__ == "__main__":

@@ -10,28 +10,17 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import copies
 from quantgrid import atomic, layout
 from quantgrid.archive.record import sealed
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid
 
-PROJECT = Path(__file__).resolve().parents[1]
-PARTS = (
-    "Snakefile",
-    "rules",
-    "config",
-    "profiles",
-    "scripts",
-    "envs",
-    "docs/report",
-    "src/quantlm",
-)
 GRIDS = {105: "demo", 1008: "paper", 10080: "big"}
 TARGETS_S = {
     ("fresh", 1008): 4.0,
@@ -94,10 +83,7 @@ def measure(size: int) -> list[dict[str, object]]:
 
 def lay(copy: Path) -> Path:
     """A working copy with one more grid, of 10,080 cells."""
-    for part in PARTS:
-        source, target = PROJECT / part, copy / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+    copies.lay(copy)
     seeds = ", ".join(map(str, range(288)))
     (copy / "config/grids/big.yaml").write_text(BIG.format(corpus="shakespeare", seeds=seeds))
     return copy
