@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from quantgrid import atomic
+
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _NAMESPACE = "/proc/self/ns/pid"
 
@@ -43,7 +45,7 @@ class Producer:
         """Whether the process runs; None when it belongs to another place and cannot be seen."""
         if self.place != place():
             return None
-        return _exists(self.pid) and start_of(self.pid) == self.start
+        return atomic.is_alive(self.pid) and start_of(self.pid) == self.start
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -65,13 +67,3 @@ def start_of(pid: int) -> str:
     except OSError:
         return ""
     return "" if state in "ZX" else rest[18]
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
