@@ -30,6 +30,7 @@ WORK = "QG_WORK"
 OUT = "QG_OUT"
 RESULT = "QG_RESULT"
 STATE = "QG_STATE"
+LINK = "QG_LINK"
 PROGRESS = "QG_PROGRESS"
 METRICS = "QG_METRICS"
 DEVICE = "QG_DEVICE"
@@ -67,7 +68,13 @@ TABLE = (
     Variable(
         STATE,
         "folder that outlives the attempt, made by whoever needs it: checkpoints",
-        "/volume/state/n0-s0",
+        "/volume/state/n0-s0/800k/trunk.0123456789abcdef",
+    ),
+    Variable(
+        LINK,
+        "JSON file that the script replaces whole at each save, so that a killed link tells too: "
+        "`tokens`, `checkpoint` (name of the newest), `saves`, `save_s`, `stall_s`",
+        "/volume/state/n0-s0/800k/trunk.0123456789abcdef.link.json",
     ),
     Variable(
         PROGRESS,
@@ -78,7 +85,11 @@ TABLE = (
     Variable(DEVICE, "device to use", "cpu"),
     Variable(THREADS, "threads to use", "1"),
     Variable(SEED, "seed of the cell", "0"),
-    Variable(DEADLINE, "seconds until the platform ends the attempt; empty if none", "86400"),
+    Variable(
+        DEADLINE,
+        "seconds from the start of this script until the runner sends SIGTERM; empty if never",
+        "86340",
+    ),
     Variable(GRACE, "seconds between SIGTERM and SIGKILL", "30"),
     Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),
 )

@@ -43,7 +43,6 @@ RESULT_FILES = "results/*/*/result.json"
 WORK = "work"
 ATTEMPTS = "work/attempts"
 ATTEMPTS_LOCK = "work/attempts.lock"
-STATE = "state"
 BLOB_CACHE = "work/blobs"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
@@ -188,6 +187,24 @@ VALIDATION_SHARD = "validation.npy"
 def shard_name(index: int) -> str:
     """The file name of a training shard."""
     return f"shard-{index:05d}.npy"
+
+
+STATE = "state"
+
+
+def state_folder(volume: Path, owner: str, stage: str, fingerprint: str) -> Path:
+    """What outlives the attempts of a stage; the first digits keep two fingerprints apart."""
+    return volume / STATE / owner / f"{stage}.{fingerprint[:16]}"
+
+
+def link_file(state: Path) -> Path:
+    """Where a script tells of its newest checkpoint; beside the state, which is the script's."""
+    return state.with_name(f"{state.name}.link.json")
+
+
+def links_file(state: Path) -> Path:
+    """The links of a resume chain so far."""
+    return state.with_name(f"{state.name}.links.json")
 
 
 def corpus_folder(volume: Path, corpus: str, recipe: str) -> Path:

@@ -171,6 +171,8 @@ class Runner(NamedTuple):
         self, job: Job, desk: _Desk, spec: Path, parents: Path, progress: Path
     ) -> dict[str, str]:
         root, names = self.machine.root, {"corpus": job.corpus, "fp": job.recipe}
+        stage = desk.stage
+        state = layout.state_folder(self.machine.volume, job.cell, stage.name, stage.fingerprint)
         return {
             contract.CONTRACT: str(CONTRACT_VERSION),
             contract.CELL: job.cell,
@@ -183,7 +185,8 @@ class Runner(NamedTuple):
             contract.WORK: str(desk.folder),
             contract.OUT: str(desk.out),
             contract.RESULT: str(desk.result),
-            contract.STATE: str(root / layout.STATE / job.cell),
+            contract.STATE: str(state),
+            contract.LINK: str(layout.link_file(state)),
             contract.PROGRESS: str(progress),
             contract.METRICS: str(desk.folder / layout.DESK_METRICS),
             contract.DEVICE: self.machine.device,

@@ -10,6 +10,7 @@ import os
 import runpy
 import signal
 import sys
+import time
 from pathlib import Path
 
 from quantgrid import contract, entry, layout
@@ -27,8 +28,10 @@ def main(arguments: list[str]) -> int:
     """
     runner, *rest = arguments
     _die_with(int(runner))
+    begin_s = time.monotonic()
     for script, environment in zip(rest[::2], rest[1::2], strict=True):
         os.environ.update(json.loads(Path(environment).read_bytes()))
+        _shorten_deadline(time.monotonic() - begin_s)
         os.chdir(os.environ[contract.WORK])
         result = Path(os.environ[contract.RESULT])
         code = _run(script)
@@ -40,6 +43,13 @@ def main(arguments: list[str]) -> int:
             print(f"failed: {script} ended without a result.", file=sys.stderr, flush=True)
             return Fault.exit_code
     return 0
+
+
+def _shorten_deadline(used_s: float) -> None:
+    """A deadline counts from the start of a script; the scripts before it used a part."""
+    left_s = os.environ.get(contract.DEADLINE)
+    if left_s:
+        os.environ[contract.DEADLINE] = f"{max(float(left_s) - used_s, 0.0):.3f}"
 
 
 def _run(script: str) -> int:

@@ -22,7 +22,7 @@ Path(os.environ["QG_RESULT"]).write_text("{}")
 
 
 def _call(
-    folder: Path, *scripts: str, runner: int | None = None
+    folder: Path, *scripts: str, runner: int | None = None, deadline: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run scripts `0.py`, `1.py`, ... under contracts of their own."""
     arguments = []
@@ -35,6 +35,7 @@ def _call(
             contract.WORK: str(desk),
             contract.RESULT: str(desk / "result.json"),
             contract.STAGE: f"stage{number}",
+            contract.DEADLINE: deadline,
         }
         environment.write_text(json.dumps(variables))
         arguments += [str(script), str(environment)]
@@ -53,6 +54,20 @@ def test_stages_run_in_order_when_each_is_done(tmp_path: Path) -> None:
         f"stage0 0.py 1 {tmp_path / 'desk0'}",
         f"stage1 1.py 1 {tmp_path / 'desk1'}",
     ]
+
+
+@pytest.mark.parametrize(("deadline", "is_shorter"), [("100", True), ("", False)])
+def test_stages_take_what_earlier_ones_used_from_the_deadline(
+    tmp_path: Path, deadline: str, is_shorter: bool
+) -> None:
+    """A deadline counts from the start of each script; no deadline stays none."""
+    say = DONE + "print('left', os.environ['QG_DEADLINE_S'] or 'inf', flush=True)"
+
+    done = _call(tmp_path, say, say, deadline=deadline)
+
+    left = [float(line.split()[1]) for line in done.stdout.splitlines() if line[:4] == "left"]
+    assert len(left) == 2
+    assert (left[1] < left[0] <= 100) is is_shorter
 
 
 @pytest.mark.parametrize("code", [1, 70, 75, 78, 200])
