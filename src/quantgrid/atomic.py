@@ -85,6 +85,14 @@ def create_once_from(source: Path, path: Path, *, incoming: Path | None = None) 
         return _link(temporary, path)
 
 
+def fresh_file(folder: Path) -> os.stat_result:
+    """The facts of a file that is written in a folder now and gone afterwards."""
+    with _temporary(folder, "now") as (_, file):
+        file.write(b"now")
+        file.flush()
+        return os.fstat(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

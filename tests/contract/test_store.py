@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,7 @@ def test_store_finds_nothing_when_nothing_was_put(store: Store, tmp_path: Path) 
     assert store.find("a/b") is None
     assert store.size("a/b") is None
     assert list(store.list("a")) == []
+    assert list(store.entries("a")) == []
     with pytest.raises(KeyError):
         store.get("a/b")
     with pytest.raises(KeyError):
@@ -78,6 +80,34 @@ def test_store_lists_keys_below_a_prefix_when_asked(store: Store) -> None:
         store.put_once(key, b"")
 
     assert sorted(store.list("a")) == ["a/1", "a/b/2"]
+
+
+def test_store_tells_size_and_age_when_it_lists_entries(store: Store) -> None:
+    """Entries are the keys of the list, dated in UTC by the clock that `now` tells."""
+    before = store.now()
+    for key, data in (("a/1", b"x"), ("a/b/2", b"xyz"), ("ab/3", b"")):
+        store.put_once(key, data)
+    after = store.now()
+
+    entries = sorted(store.entries("a"))
+
+    assert [(entry.key, entry.size_bytes) for entry in entries] == [("a/1", 1), ("a/b/2", 3)]
+    second = timedelta(seconds=1)  # the grain of an S3 date
+    assert all(before - second <= entry.modified <= after + second for entry in entries)
+    assert all(entry.modified.tzinfo is UTC for entry in entries)
+    assert sorted(store.list("a")) == ["a/1", "a/b/2"]
+
+
+def test_store_has_no_new_key_when_asked_for_its_time(store: Store) -> None:
+    """Asking for the time leaves nothing behind, and time does not go back."""
+    store.put_once("a/1", b"")
+
+    times = [store.now() for _ in range(3)]
+
+    assert times == sorted(times)
+    assert times[0].tzinfo is UTC
+    assert list(store.list("a")) == ["a/1"]
+    assert store.clear_dead() == 0
 
 
 def test_store_forgets_a_key_when_deleted(store: Store) -> None:
@@ -172,6 +202,8 @@ def test_folder_is_a_fault_when_a_file_is_in_its_place(tmp_path: Path) -> None:
         lambda: store.find("a/1"),
         lambda: store.size("a/1"),
         lambda: list(store.list("a")),
+        lambda: list(store.entries("a")),
+        store.now,
         lambda: store.put_once("a/1", b""),
         lambda: store.put_file_once("a/1", source),
         lambda: store.delete("a/1"),
@@ -192,6 +224,23 @@ def test_folder_is_a_fault_when_a_key_cannot_be_read(folder: FolderStore) -> Non
         folder.size("loop")
     with pytest.raises(PlatformFault, match="cannot list loop"):
         list(folder.list("loop"))
+    with pytest.raises(PlatformFault, match="cannot list loop"):
+        list(folder.entries("loop"))
+    (folder.root / "a" / "loop").symlink_to("loop")
+    with pytest.raises(PlatformFault, match="cannot look at a/loop"):
+        list(folder.entries("a"))
+
+
+def test_folder_takes_its_time_from_the_file_system_when_asked(folder: FolderStore) -> None:
+    """A file that is written between two questions is dated between their answers."""
+    before = folder.now()
+    written = folder.root / "a" / "other"
+    written.write_bytes(b"")
+    os.utime(folder.root / "a" / "1", (0, 0))
+    after = folder.now()
+
+    assert before.timestamp() <= written.stat().st_mtime <= after.timestamp()
+    assert min(entry.modified.timestamp() for entry in folder.entries("a")) == 0
 
 
 _FULL = """

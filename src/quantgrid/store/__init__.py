@@ -5,10 +5,25 @@ that leaves open whether it was done (look before repeating).
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quantgrid.errors import ConfigRefusal
+
+
+class Entry(NamedTuple):
+    """A finished key with what a listing says of it.
+
+    Args:
+        key: The key.
+        size_bytes: Its size.
+        modified: When it was put, in UTC, by the store's clock.
+    """
+
+    key: str
+    size_bytes: int
+    modified: datetime
 
 
 class Store(Protocol):
@@ -47,6 +62,15 @@ class Store(Protocol):
 
     def list(self, prefix: str) -> Iterator[str]:
         """Every finished key below a prefix (a folder, no trailing slash), in no order."""
+
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        """Like `list`, with size and age of every key."""
+
+    def now(self) -> datetime:
+        """The time in UTC by the store's clock: the one that dates its keys.
+
+        A store that is asked for its time may be made by the question, unlike by a look.
+        """
 
     def delete(self, key: str) -> None:
         """Remove a key of state or of a hold; a key that is not there is no error."""

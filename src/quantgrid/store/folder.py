@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from quantgrid import atomic, layout
 from quantgrid.errors import ConfigRefusal, PlatformFault
+from quantgrid.store import Entry
 
 
 class FolderStore:
@@ -72,9 +74,28 @@ class FolderStore:
 
     def list(self, prefix: str) -> Iterator[str]:
         """Every key below a prefix; see `Store.list`."""
-        yield from self._walk(self._path(prefix), prefix)
+        for key, _ in self._walk(self._path(prefix), prefix):
+            yield key
 
-    def _walk(self, folder: Path | str, prefix: str) -> Iterator[str]:
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        """Every key below a prefix with its facts; see `Store.entries`."""
+        for key, item in self._walk(self._path(prefix), prefix):
+            try:
+                facts = item.stat()
+            except FileNotFoundError:  # deleted since the folder was read
+                continue
+            except OSError as error:
+                raise self._fault("look at", key, error) from error
+            yield Entry(key, facts.st_size, _moment(facts))
+
+    def now(self) -> datetime:
+        """The time that the file system gives a fresh file: a server's, when it is remote."""
+        try:
+            return _moment(atomic.fresh_file(self._incoming))
+        except OSError as error:
+            raise self._fault("ask the time of", layout.INCOMING, error) from error
+
+    def _walk(self, folder: Path | str, prefix: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         try:
             entries = list(os.scandir(folder))
         except FileNotFoundError:
@@ -83,10 +104,16 @@ class FolderStore:
             raise self._fault("list", prefix, error) from error
         for item in entries:
             key = f"{prefix}/{item.name}"
-            if item.is_dir():
+            if self._is_folder(item, key):
                 yield from self._walk(item.path, key)
             elif not atomic.is_debris(item.name):
-                yield key
+                yield key, item
+
+    def _is_folder(self, item: os.DirEntry[str], key: str) -> bool:
+        try:
+            return item.is_dir()
+        except OSError as error:
+            raise self._fault("look at", key, error) from error
 
     def delete(self, key: str) -> None:
         """Remove a key; see `Store.delete`."""
@@ -115,3 +142,7 @@ class FolderStore:
             where=self.root,
             do="Nothing half-written is left; mend the folder and run again.",
         )
+
+
+def _moment(facts: os.stat_result) -> datetime:
+    return datetime.fromtimestamp(facts.st_mtime, UTC)
