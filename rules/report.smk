@@ -17,7 +17,7 @@ SIZE = {"caption": "../docs/report/size.rst", "labels": {"plot": "size against l
 rule table:
     input:
         wanted=plan.wanted_file,
-        cells=plan.cells,
+        cells=plan.table_cells,
     output:
         table=report(layout.TABLE, **CELLS, **IN_TABLES),
         laws=report(layout.LAWS, **LAWS, **IN_TABLES),
@@ -32,8 +32,7 @@ rule table:
 rule report:
     input:
         wanted=plan.wanted_file,
-        table=layout.TABLE,
-        laws=layout.LAWS,
+        tables=plan.page_tables,
     output:
         page=report(layout.PAGE, **PAGE, **IN_PAGES),
         bits=report(layout.PLOTS["bits"], **BITS, **IN_PLOTS),
@@ -44,4 +43,4 @@ rule report:
     conda:
         layout.ENVIRONMENT
     shell:
-        "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.table} --laws {input.laws} --out {output.page} > {log} 2>&1"
+        "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.tables[0]} --laws {input.tables[1]} --out {output.page} > {log} 2>&1"

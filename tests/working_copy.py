@@ -1,10 +1,12 @@
 """Working copies that a test may run, change and break."""
 
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,9 +101,12 @@ class WorkingCopy:
         return WorkingCopy(root)
 
     def make_newer(self) -> None:
-        """Give every file a later time, as a checkout does."""
-        for path in self.root.rglob("*"):
-            os.utime(path, follow_symlinks=False)
+        """Give every file a later time, in no order, as a copy does."""
+        paths = sorted(self.root.rglob("*"))
+        random.Random(len(paths)).shuffle(paths)
+        now_s = time.time()
+        for age_s, path in enumerate(paths):
+            os.utime(path, (now_s - age_s / 100,) * 2, follow_symlinks=False)
 
 
 def lay(root: Path, *, light: bool) -> WorkingCopy:

@@ -5,13 +5,10 @@ machines parse the same Snakefile without index and network: every input functio
 and the wildcards carry the fingerprints, so that the job exists all the same.
 """
 
-import csv
-import json
 import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +28,7 @@ from quantgrid.receipts import vouch
 from quantgrid.select import choose
 from quantgrid.spec import BASE, Cell
 from quantgrid.store import open_store
+from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
 
 Wildcards = Any
 Inputs = dict[str, list[str]]
@@ -136,11 +134,51 @@ class Workflow:
         """The file that tells the table which fingerprint each row must have."""
         relative = layout.WANTED.format(grid=self.grid)
         if self.plan:
-            made = self.lineage.cells
-            cells = {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.cells}
-            table = self.root / layout.TABLE.format(grid=self.grid)
-            publish_wanted(self.root / relative, self.grid, cells, table)
-        return relative
+            publish_wanted(self.root / relative, self.grid, self._fingerprints, self._table)
+        return self._aged(relative, is_shown=self._is_table_current)
+
+    def table_cells(self, _: Wildcards = None) -> list[str]:
+        """The results that the table shows."""
+        return [self._aged(cell, is_shown=self._is_table_current) for cell in self.cells]
+
+    def page_tables(self, _: Wildcards = None) -> list[str]:
+        """The table and the laws that the page shows."""
+        is_shown = self._is_table_current and is_page_of(
+            self.root / layout.PAGE.format(grid=self.grid), self._table, self._laws
+        )
+        files = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.LAWS)]
+        return [self._aged(file, is_shown=is_shown) for file in files]
+
+    @staticmethod
+    def _aged(path: str, *, is_shown: bool) -> str:
+        """A file whose time counts unless what is made from it says that it shows this content.
+
+        A copy gives files times in any order; while jobs change an input, its time always counts.
+        """
+        from snakemake.io import ancient
+
+        return ancient(path) if is_shown else path
+
+    @cached_property
+    def _is_table_current(self) -> bool:
+        """Whether no cell waits for a job and the table shows just the results that are here."""
+        if not self.plan:
+            return False
+        states = {self.plan.state(cell) for cell in self.lineage.grid.cells}
+        return states == {State.CURRENT} and shown_cells(self._table) == self._fingerprints
+
+    @cached_property
+    def _fingerprints(self) -> dict[str, str]:
+        made = self.lineage.cells
+        return {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.cells}
+
+    @property
+    def _table(self) -> Path:
+        return self.root / layout.TABLE.format(grid=self.grid)
+
+    @property
+    def _laws(self) -> Path:
+        return self.root / layout.LAWS.format(grid=self.grid)
 
     # -- corpus -----------------------------------------------------------------------------------
 
@@ -368,30 +406,3 @@ def _validate(data: Any, schema: str) -> None:
 
 def _result(cell: Cell) -> str:
     return layout.RESULT.format(base=cell.base, variant=cell.variant)
-
-
-def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path) -> None:
-    """Write which cells a table must show, only when that changed.
-
-    A table that came with a copy and shows just those cells is current: the file then takes the
-    table's time, so that Snakemake sees no newer input.
-    """
-    # in the order of the grid, which the table keeps
-    data = (json.dumps({"grid": grid, "cells": dict(cells)}, indent=2) + "\n").encode()
-    with suppress(FileNotFoundError):
-        if path.read_bytes() == data:
-            return
-    is_new = not path.exists()
-    atomic.publish(path, data)
-    if is_new and _shown(table) == cells:
-        times = table.stat()
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
-def _shown(table: Path) -> Mapping[str, str] | None:
-    """The cells of a table with their fingerprints; None when there is no readable table."""
-    try:
-        with table.open(newline="") as file:
-            return {row["cell"]: row["fingerprint"] for row in csv.DictReader(file)}
-    except (OSError, KeyError):
-        return None

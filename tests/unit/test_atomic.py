@@ -169,12 +169,46 @@ def test_clear_debris_takes_all_of_one_path_when_its_only_writer_asks(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["file2.qgpart-other@1@00"]
 
 
-def test_is_alive_tells_the_dead_when_asked() -> None:
-    """A process that was waited for is dead; this one and the first are alive."""
-    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)
-    assert atomic.is_alive(child.pid)
+def test_clear_dead_takes_what_a_killed_writer_left_when_nobody_buried_it(tmp_path: Path) -> None:
+    """A zombie writes nothing any more; containers whose first process reaps nobody keep them."""
+    child = _waiting()
+    _leave(tmp_path, f"{socket.gethostname()}@{child.pid}.{atomic.start_of(child.pid)}")
+    assert atomic.clear_dead(tmp_path) == 0
+
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    cleared = atomic.clear_dead(tmp_path)
+    child.communicate(timeout=BOUND_S)
+    assert cleared == 1
+
+
+def test_clear_dead_takes_what_a_dead_writer_left_when_its_number_lives_on(tmp_path: Path) -> None:
+    """Process numbers come back after 32,768 others; a later process did not write the file."""
+    _leave(tmp_path, f"{socket.gethostname()}@{os.getpid()}.1")
+
+    assert atomic.clear_dead(tmp_path) == 1
+
+
+def test_publication_names_its_writer_when_it_is_under_way(tmp_path: Path) -> None:
+    """Number and start of the process stand in the name of the temporary file."""
+    with atomic.writing(tmp_path / "file"):
+        names = [path.name for path in tmp_path.iterdir()]
+
+    assert f"@{os.getpid()}.{atomic.start_of(os.getpid())}@" in names[0]
+
+
+@pytest.mark.parametrize("has_start", [True, False], ids=["with a start", "number alone"])
+def test_is_running_tells_the_dead_when_asked(*, has_start: bool) -> None:
+    """A process that was waited for is dead; this one and the first run."""
+    child = _waiting()
+    start = atomic.start_of(child.pid) if has_start else ""
+    assert atomic.is_running(child.pid, start)
     child.send_signal(signal.SIGKILL)
     child.communicate(timeout=BOUND_S)
 
-    assert not atomic.is_alive(child.pid)
-    assert atomic.is_alive(1)
+    assert not atomic.is_running(child.pid, start)
+    assert atomic.is_running(1, atomic.start_of(1) if has_start else "")
+
+
+def _waiting() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1)

@@ -1,7 +1,9 @@
 """What is planned in every situation a working copy gets into (Shows 2 to 4 of the main job)."""
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,25 @@ def test_clone_trains_nothing_when_the_archive_is_full(made: WorkingCopy, *, kep
 
     expected = {} if kept else {"fold": CELLS, "table": 1, "report": 1}
     assert expected == made.look().jobs
+
+
+def test_table_is_made_again_when_it_shows_other_results(made: WorkingCopy) -> None:
+    """A table of other fingerprints is made again, however new it is; so is its page."""
+    table = made / "results/smoke.csv"
+    shown = made.root / "plan/smoke.json"
+    fingerprint = json.loads(shown.read_bytes())["cells"][RTN4]
+    table.write_text(table.read_text().replace(fingerprint, "0" * 64))
+    os.utime(table, (time.time() + 5,) * 2)
+
+    assert made.look().jobs == {"table": 1, "report": 1}
+
+
+def test_page_is_made_again_when_it_shows_another_table(made: WorkingCopy) -> None:
+    """A newer table that is not the one of the page makes the page again, and nothing else."""
+    table = made / "results/smoke.csv"
+    table.write_text(table.read_text() + "\n")
+
+    assert made.look().jobs == {"report": 1}
 
 
 def test_plan_is_refused_when_the_archive_was_emptied(made: WorkingCopy) -> None:

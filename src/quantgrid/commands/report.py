@@ -6,6 +6,7 @@ from pathlib import Path
 from quantgrid import atomic, layout
 from quantgrid.report import canvas, page, plots
 from quantgrid.report.records import read_grid, read_wanted
+from quantgrid.wanted import source_of
 
 HELP = "write the page of a grid and its plots from its table and records"
 
@@ -39,6 +40,7 @@ def main(options: argparse.Namespace) -> int:
     for drawing in drawings:
         name = Path(layout.PLOTS[drawing.plot.name].format(grid=grid.name)).name
         atomic.publish((options.plots or folder).absolute() / name, drawing.wide)
-    atomic.publish(options.out.absolute(), page.html(grid, wanted, table, laws, drawings))
+    source = source_of(options.table.absolute(), options.laws.absolute())
+    atomic.publish(options.out.absolute(), page.html(grid, wanted, table, laws, drawings, source))
     print(f"{options.out}: {len(grid.cells)} cells and {len(drawings)} plots.")
     return 0

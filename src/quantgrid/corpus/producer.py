@@ -35,7 +35,7 @@ class Producer:
     def here(cls) -> "Producer":
         """This process."""
         pid = os.getpid()
-        return cls(secrets.token_hex(8), socket.gethostname(), place(), pid, start_of(pid))
+        return cls(secrets.token_hex(8), socket.gethostname(), place(), pid, atomic.start_of(pid))
 
     def is_same_process(self, other: "Producer") -> bool:
         """Whether two names are of one process."""
@@ -45,7 +45,7 @@ class Producer:
         """Whether the process runs; None when it belongs to another place and cannot be seen."""
         if self.place != place():
             return None
-        return atomic.is_alive(self.pid) and start_of(self.pid) == self.start
+        return atomic.is_running(self.pid, self.start)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -58,12 +58,3 @@ def place() -> str:
         boot = Path(_BOOT).read_text().strip()
         namespace = str(Path(_NAMESPACE).readlink())
     return f"{boot} {namespace}".strip()
-
-
-def start_of(pid: int) -> str:
-    """Start of a process in ticks since boot (proc(5), field 22); empty when dead or unknown."""
-    try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if state in "ZX" else rest[18]

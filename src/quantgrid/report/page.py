@@ -102,6 +102,7 @@ def html(
     table: "pd.DataFrame",
     laws: "pd.DataFrame",
     drawings: Sequence[Drawing],
+    source: str,
 ) -> bytes:
     """The page; equal records give equal bytes.
 
@@ -111,6 +112,7 @@ def html(
         table: The written table, all columns as text.
         laws: The written laws, all columns as text.
         drawings: Plots in the order of the page.
+        source: What the page is made from; see `quantgrid.wanted.source_of`.
     """
     import jinja2
 
@@ -122,6 +124,7 @@ def html(
         style=style,
         script=script,
         titles=TITLES,
+        source=source,
         **_headline(grid),
         **_sections(sections.named(grid), laws),
         **_origin(grid, wanted),

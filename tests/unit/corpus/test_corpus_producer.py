@@ -6,7 +6,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
-from quantgrid.corpus.producer import Producer, place, start_of
+from quantgrid.atomic import start_of
+from quantgrid.corpus.producer import Producer, place
 
 
 def _child() -> "subprocess.Popen[bytes]":

@@ -23,7 +23,7 @@ def page_of(grid: Grid, wanted: Wanted, *, with_plots: bool = False) -> str:
         for plot in (PLOTS if with_plots else ())
     ]
     written = (table.frame(grid), laws.frame(laws.outcomes(grid)))
-    return page.html(grid, wanted, *written, drawings).decode()
+    return page.html(grid, wanted, *written, drawings, "0 1").decode()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,61 @@
+"""Which cells a table must show, and whether a table and its page show them already.
+
+What a table shows is told by its content and never by times, which a copy gives in any order.
+"""
+
+import csv
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from quantgrid import atomic
+from quantgrid.fingerprint import digest_file
+
+_HEAD_BYTES = 4096
+
+
+def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path) -> None:
+    """Write which cells a table must show, only when that changed.
+
+    A table that shows other cells and is newer all the same, as after a copy, is made again: the
+    file then takes a later time than the table.
+    """
+    # in the order of the grid, which the table keeps
+    data = (json.dumps({"grid": grid, "cells": dict(cells)}, indent=2) + "\n").encode()
+    with suppress(FileNotFoundError):
+        if path.read_bytes() == data:
+            if shown_cells(table) not in (None, cells):
+                _age_below(path, table)
+            return
+    atomic.publish(path, data)
+
+
+def _age_below(path: Path, table: Path) -> None:
+    later_ns = max(time.time_ns(), table.stat().st_mtime_ns + 1_000_000)
+    os.utime(path, ns=(later_ns, later_ns))
+
+
+def shown_cells(table: Path) -> Mapping[str, str] | None:
+    """The cells of a table with their fingerprints; None when there is no readable table."""
+    try:
+        with table.open(newline="") as file:
+            return {row["cell"]: row["fingerprint"] for row in csv.DictReader(file)}
+    except (OSError, KeyError, UnicodeDecodeError):
+        return None
+
+
+def source_of(table: Path, laws: Path) -> str:
+    """The digests of the files that a page is made from, as the page states them."""
+    return f"{digest_file(table)} {digest_file(laws)}"
+
+
+def is_page_of(page: Path, table: Path, laws: Path) -> bool:
+    """Whether a page says that it was made from a table and laws with these bytes."""
+    try:
+        with page.open("rb") as file:
+            return source_of(table, laws).encode() in file.read(_HEAD_BYTES)
+    except OSError:
+        return False
