@@ -6,6 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from quantgrid.archive import owners
+from quantgrid.errors import ConfigRefusal
 from quantgrid.lineage import ABSENT, Lineage
 from quantgrid.spec import Cell
 
@@ -107,6 +108,22 @@ class Plan:
     @cached_property
     def _archived(self) -> frozenset[str]:
         return frozenset(owner for owner, _ in owners(self.index))
+
+
+def refuse_unwritten(plan: Plan) -> None:
+    """Refuse to start a grid some of whose methods do not exist.
+
+    Raises:
+        ConfigRefusal: naming the methods and an expression that leaves them out.
+    """
+    unwritten = plan.unwritten()
+    if unwritten:
+        counts = ", ".join(f"{method} ({len(ids)} cells)" for method, ids in unwritten.items())
+        others = " and ".join(f"method != {method}" for method in unwritten)
+        raise ConfigRefusal(
+            f"no module under src/quantlm/methods implements {counts}, so nothing was started",
+            do=f'Leave them out with --config select="{others}", or write the modules.',
+        )
 
 
 def _stale_line(stale: list[str]) -> str:

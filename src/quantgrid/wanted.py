@@ -5,8 +5,6 @@ What a table shows is told by its content and never by times, which a copy gives
 
 import csv
 import json
-import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,22 +18,18 @@ _HEAD_BYTES = 4096
 def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path) -> None:
     """Write which cells a table must show, only when that changed.
 
-    A table that shows other cells and is newer all the same, as after a copy, is made again: the
-    file then takes a later time than the table.
+    A table that shows other cells, as after a copy over it, is named: Snakemake goes by content
+    where times mislead, and makes the table again.
     """
+    wanted = {"grid": grid, "cells": dict(cells)}
+    if shown_cells(table) not in (None, cells):
+        wanted["instead_of"] = digest_file(table)
     # in the order of the grid, which the table keeps
-    data = (json.dumps({"grid": grid, "cells": dict(cells)}, indent=2) + "\n").encode()
+    data = (json.dumps(wanted, indent=2) + "\n").encode()
     with suppress(FileNotFoundError):
         if path.read_bytes() == data:
-            if shown_cells(table) not in (None, cells):
-                _age_below(path, table)
             return
     atomic.publish(path, data)
-
-
-def _age_below(path: Path, table: Path) -> None:
-    later_ns = max(time.time_ns(), table.stat().st_mtime_ns + 1_000_000)
-    os.utime(path, ns=(later_ns, later_ns))
 
 
 def shown_cells(table: Path) -> Mapping[str, str] | None:

@@ -23,7 +23,7 @@ from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
-from quantgrid.plan import Plan, State
+from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
 from quantgrid.select import choose
 from quantgrid.spec import BASE, Cell
@@ -361,22 +361,6 @@ def look_only_when_needed(scheduler: Any) -> None:
     took 1,787 looks and 7.4 s of CPU, and take 128 and 2.8 s without the limit (bench/overhead.py).
     """
     scheduler.job_rate_limiter = None
-
-
-def refuse_unwritten(plan: Plan) -> None:
-    """Refuse to start a grid some of whose methods do not exist.
-
-    Raises:
-        ConfigRefusal: naming the methods and an expression that leaves them out.
-    """
-    unwritten = plan.unwritten()
-    if unwritten:
-        counts = ", ".join(f"{method} ({len(ids)} cells)" for method, ids in unwritten.items())
-        others = " and ".join(f"method != {method}" for method in unwritten)
-        raise ConfigRefusal(
-            f"no module under src/quantlm/methods implements {counts}, so nothing was started",
-            do=f'Leave them out with --config select="{others}", or write the modules.',
-        )
 
 
 def refuse_partial_files(execution: Any) -> None:
