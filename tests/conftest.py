@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from s3_server import credentials, s3_address, seaweed
+
+__all__ = ["credentials", "s3_address", "seaweed"]
+
 # Two workers share two cores: a second thread per worker makes small matrices several times slower.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")
 

@@ -4,6 +4,7 @@ Three roots: the working copy (rule files, relative to Snakemake's working direc
 (keys of the store) and the volume (corpora).  `docs/formats/layout.md` shows them as trees.
 """
 
+from hashlib import sha256
 from pathlib import Path
 
 # -- wildcards: ids, never settings ---------------------------------------------------------------
@@ -44,9 +45,15 @@ WORK = "work"
 ATTEMPTS = "work/attempts"
 ATTEMPTS_LOCK = "work/attempts.lock"
 BLOB_CACHE = "work/blobs"
+STORE_FACTS = "work/stores"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
 LEDGER_LOCK = "work/ledger.lock"
+
+
+def store_facts(address: str) -> str:
+    """The file that says what was found out about a store: whether it honours conditions."""
+    return f"{sha256(address.encode()).hexdigest()[:16]}.json"
 
 
 def log_of(output: str) -> str:
@@ -156,6 +163,7 @@ def scratch_volume(root: Path) -> Path:
 
 ARCHIVE_IDENTITY = "archive.json"
 INCOMING = ".incoming"
+STORE_PROBES = "probe"
 BLOBS = "blobs"
 RECORD_KINDS = ("trunks", "weights", "cells")
 RECORD_FILE = "record.json"

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, timedelta
 from pathlib import Path
 
@@ -14,15 +14,23 @@ import pytest
 from quantgrid.errors import ConfigRefusal, PlatformFault
 from quantgrid.store import Store, open_store
 from quantgrid.store.folder import FolderStore
+from s3_proxy import proxy, seldom
 
-ADAPTERS: dict[str, Callable[[Path], Store]] = {"folder": FolderStore}
+ADAPTERS = ("folder", "s3", "s3 behind faults")
 BOUND_S = 60
 
 
 @pytest.fixture(params=ADAPTERS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each kind."""
-    return ADAPTERS[request.param](tmp_path / "store")
+    if request.param == "folder":
+        yield FolderStore(tmp_path / "store")
+        return
+    address = request.getfixturevalue("s3_address")
+    place, _, endpoint = address.partition("?endpoint_url=")
+    share = 0.2 if "faults" in request.param else 0.0
+    with proxy(int(endpoint.rpartition(":")[2]), seldom(seed=7, share=share)) as between:
+        yield open_store(f"{place}?endpoint_url={between.endpoint}", tmp_path / "copy")
 
 
 @pytest.mark.parametrize("key", ["plain", "a/b/c", "a b/ü~@", "a/.hidden"])

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from quantgrid import layout
 from quantgrid.errors import ConfigRefusal
 
 
@@ -80,19 +81,23 @@ class Store(Protocol):
 
 
 def open_store(address: str, root: Path) -> Store:
-    """The store at an address: a folder, relative to the working copy when not absolute.
+    """The store at an address: a folder, relative to the working copy when not absolute, or S3.
 
     Raises:
         ConfigRefusal: for a kind of address that no adapter serves.
     """
-    from quantgrid.store.folder import FolderStore
-
     kind, separator, _ = address.partition("://")
+    if kind == "s3":
+        from quantgrid.store.s3 import S3Store
+
+        return S3Store(address, root / layout.STORE_FACTS)
     if separator:
         raise ConfigRefusal(
             f"no store adapter serves addresses of the kind {kind}://",
-            expected="a folder",
+            expected="a folder or s3://bucket/prefix",
             seen=address,
-            do="Set `archive` in config/config.yaml to a folder.",
+            do="Set `archive` in config/config.yaml to one of those.",
         )
+    from quantgrid.store.folder import FolderStore
+
     return FolderStore(root / address)
