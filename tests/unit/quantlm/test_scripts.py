@@ -13,8 +13,9 @@ import small_corpus
 from memory_corpus import TINY, form, trunk
 from quantgrid import CONTRACT_VERSION, contract, layout
 from quantgrid.errors import ConfigRefusal, CorpusRefusal
-from quantlm import packing, tensorfile
+from quantlm import tensorfile
 from quantlm.model import Architecture
+from quantlm.unpacking import load_packed
 from quantlm.weights import load_weights
 from small_corpus import CONTEXT, SmallCorpus
 
@@ -124,7 +125,7 @@ def _assert_packed_is_measured(files: dict[str, str]) -> None:
     weights = load_weights(
         Path(files[tensorfile.WEIGHTS_FILE]), Architecture.of(MODEL), torch.device("cpu")
     )
-    for name, layer in packing.load_packed(Path(files[tensorfile.PACKED_FILE])).items():
+    for name, layer in load_packed(Path(files[tensorfile.PACKED_FILE])).items():
         assert torch.equal(weights.get_parameter(f"{name}.weight"), layer.values())
 
 
