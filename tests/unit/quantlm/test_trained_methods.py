@@ -89,7 +89,7 @@ def test_training_beats_rounding_afterwards_when_levels_are_few(
 
 @pytest.mark.parametrize("bits", GAUSSIAN_CLIPS)
 def test_gaussian_levels_lie_where_normal_weights_lose_least(bits: int | str) -> None:
-    """No other clip loses less on normal weights, and the outermost level is the clip times rms."""
+    """No other clip loses 2 % less on normal weights; the outermost level is the clip times rms."""
     weight = torch.randn(1, 200_000, generator=torch.Generator().manual_seed(0))
     levels = Levels(bits=bits, group="row", rule="gaussian", scale_dtype="float32")
     layer = quantise(weight, levels)
@@ -104,7 +104,8 @@ def test_gaussian_levels_lie_where_normal_weights_lose_least(bits: int | str) ->
     assert outermost.item() == pytest.approx(GAUSSIAN_CLIPS[bits], rel=1e-5)
     assert len(layer.values().unique()) >= 0.95 * (levels.qmax - levels.qmin + 1)
     assert layer.values().mean().abs() < 0.02
-    assert error(1.0) == pytest.approx(min(error(s) for s in (0.94, 0.97, 1.0, 1.03, 1.06)))
+    assert error(1.0) < 1.02 * min(error(share) for share in (0.94, 0.97, 1.03, 1.06))
+    assert error(1.0) < 0.98 * min(error(share) for share in (0.85, 1.2))
 
 
 def _midpoints(scales: Tensor, levels: Levels) -> Tensor:
