@@ -5,7 +5,7 @@
     |   |-- ConfigRefusal    78  refusal      a setting, grid or spec that cannot be meant
     |   |-- CorpusRefusal    78  refusal      the corpus seen differs from the corpus sealed
     |   |-- ArchiveRefusal   78  refusal      another archive, or one that lost records
-    |   |-- HoldRefusal      78  refusal      somebody else computes this cell
+    |   |-- HoldRefusal      78  held         somebody else computes this cell
     |   `-- BudgetRefusal    78  budget       it would cost more than was allowed
     |-- Checkpointed         75  preemption   state is saved: run me again
     |-- Alarm                76  science      a running cell judges that it computes the wrong thing
@@ -35,6 +35,7 @@ class FailureClass(StrEnum):
     BUDGET = "budget"
     REFUSAL = "refusal"
     SCIENCE = "science"
+    HELD = "held"
 
     @property
     def is_remembered(self) -> bool:
@@ -104,7 +105,9 @@ class ArchiveRefusal(Refusal):
 
 
 class HoldRefusal(Refusal):
-    """Somebody else computes this cell."""
+    """Somebody else computes this cell: no failure of anything here."""
+
+    failure_class = FailureClass.HELD
 
 
 class BudgetRefusal(Refusal):

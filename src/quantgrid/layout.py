@@ -49,6 +49,8 @@ STORE_FACTS = "work/stores"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
 LEDGER_LOCK = "work/ledger.lock"
+COPY_ID = "work/copy.id"
+"""Random, made at first use: with its place it tells this working copy from every other."""
 
 
 def store_facts(address: str) -> str:
@@ -182,6 +184,28 @@ def owner_of(key: str) -> str:
 def blob_key(sha256: str) -> str:
     """The key of a blob."""
     return f"{BLOBS}/{sha256}"
+
+
+HOLDS = "holds"
+HOLD_CLAIM = "claim"
+HOLD_OVER = "over"
+
+
+def hold_key(fingerprint: str, token: int, part: str) -> str:
+    """The key of a part of a hold: its claim, a beat, or its end."""
+    return f"{HOLDS}/{fingerprint}.{token:06d}.{part}"
+
+
+def hold_beat(slot: int) -> str:
+    """The part of a hold that says that its holder lived in a slot of time."""
+    return f"beat-{slot:012d}"
+
+
+def hold_parts(key: str) -> tuple[str, int, str]:
+    """Fingerprint, token and part in a key of a hold; token 0 for a key that is none."""
+    fingerprint, _, rest = key.rpartition("/")[2].partition(".")
+    token, _, part = rest.partition(".")
+    return fingerprint, int(token) if token.isdigit() else 0, part
 
 
 # -- volume ---------------------------------------------------------------------------------------

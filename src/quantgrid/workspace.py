@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from quantgrid import layout
+from quantgrid import atomic, layout
 from quantgrid.clock import Clock
 
 
@@ -32,6 +32,22 @@ def attempt(root: Path, clock: Clock) -> Iterator[Path]:
             yield folder
         finally:
             _remove(folder)
+
+
+def copy_id(root: Path) -> str:
+    """The random id of a working copy, made at first use."""
+    path = root / layout.COPY_ID
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        atomic.create_once(path, os.urandom(16).hex().encode())
+        return path.read_text()
+
+
+def is_dead(root: Path, name: str) -> bool:
+    """Whether an attempt of a working copy is over: its lock is free, or it was cleared."""
+    with _alone(root):
+        return _is_dead(root / layout.ATTEMPTS / name)
 
 
 def clear_dead(root: Path) -> int:
