@@ -9,7 +9,7 @@ from core_parts import CELL, CLOCK, KILLED, archive_in, body, key_of, killer, pu
 from quantgrid import atomic, layout
 from quantgrid.archive import Archive, owners
 from quantgrid.archive.record import sealed
-from quantgrid.errors import ArchiveRefusal, DataFault, PlatformFault
+from quantgrid.errors import ArchiveRefusal, DataFault, HoldRefusal, PlatformFault
 from quantgrid.fingerprint import digest_bytes
 from quantgrid.store.folder import FolderStore
 
@@ -65,11 +65,46 @@ def test_archive_keeps_the_first_record_when_deposited_twice(
     first = stocked.record(key_of(body()))
     identity = stocked.identity()
 
-    again = put(stocked, tmp_path / "out", {**body(), "deposited": "later"})
+    later = {**body(files={"w": DATA}), "deposited": "later"}
+    again = put(stocked, tmp_path / "out", later, w=DATA)
 
     assert again.digest == first["digest"]
     assert again.archive == identity
     assert stocked.record(key_of(body())) == first
+
+
+def test_archive_names_it_when_one_fingerprint_has_two_results(
+    stocked: Archive, tmp_path: Path
+) -> None:
+    """Equal fingerprints with other numbers or other bytes are never passed over in silence."""
+    first = stocked.record(key_of(body()))
+    numbers = {**body(files={"w": DATA}), "results": {"loss": 9.75}}
+    sha256 = first["blobs"]["w"]["sha256"]
+    for other, said in ((numbers, "results.loss: 1.5 and 9.75"), (body(), sha256)):
+        files = {"w": DATA} if other["blobs"] else {}
+
+        with pytest.raises(DataFault, match="one fingerprint has two results") as caught:
+            put(stocked, tmp_path / "out", other, **files)
+
+        assert said in str(caught.value)
+    assert stocked.record(key_of(body())) == first
+
+
+def test_archive_takes_no_record_when_its_fence_refuses(archive: Archive, tmp_path: Path) -> None:
+    """The fence is asked when files are there already and the record is not."""
+    source = tmp_path / "w"
+    source.write_bytes(DATA)
+
+    def fence() -> None:
+        assert list(archive.store.list("blobs"))
+        raise HoldRefusal("somebody else took over")
+
+    with pytest.raises(HoldRefusal):
+        archive.deposit(
+            key_of(body()), body(files={"w": DATA}), {"w": source}, clock=CLOCK, fence=fence
+        )
+
+    assert archive.index() == frozenset()
 
 
 def test_archive_stores_bytes_once_when_two_records_share_them(

@@ -6,7 +6,7 @@ created once: whoever comes second with the same fingerprint gets the first one 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,16 @@ from quantgrid.fingerprint import digest_file
 from quantgrid.store import Store
 
 __all__ = ["Archive", "Deposit"]
+
+
+_SAME = ("results", "blobs")
+"""What two records of one fingerprint must agree on; times and hosts may differ."""
+_NAMED = 3
+_CUT = 80
+
+
+def _no_fence() -> None:
+    """Nobody else may publish what this process does."""
 
 
 class Deposit(NamedTuple):
@@ -113,7 +123,13 @@ class Archive:
         return {name: self.file(record, name, cache) for name in record["blobs"]}
 
     def deposit(
-        self, key: str, body: Mapping[str, Any], files: Mapping[str, Path], *, clock: Clock
+        self,
+        key: str,
+        body: Mapping[str, Any],
+        files: Mapping[str, Path],
+        *,
+        clock: Clock,
+        fence: Callable[[], None] = _no_fence,
     ) -> Deposit:
         """Put files and their record; idempotent.
 
@@ -122,18 +138,23 @@ class Archive:
             body: The record without digest; its `blobs` name and describe `files`.
             files: File name to path.
             clock: Dates the archive's identity when this is its first deposit.
+            fence: Raises when this process may no longer publish; asked last of all.
 
         Raises:
-            DataFault: when the body belongs under another key, or when what is stored differs from
-                what was put.
+            DataFault: when the body belongs under another key, when what is stored differs from
+                what was put, or when another result of this fingerprint is there already.
             PlatformFault: when the store cannot be written; nothing half-written is left.
         """
         refuse_misplaced(body, key, self.store.address)
         archive = self._identity(clock)
         for name, path in files.items():
             self._put_file(body["blobs"][name], path)
-        self.store.put_once(key, atomic.json_bytes(sealed(body)))
-        return Deposit(key, self.record(key)["digest"], archive)
+        fence()
+        is_first = self.store.put_once(key, atomic.json_bytes(sealed(body)))
+        stored = self.record(key)
+        if not is_first:
+            _refuse_other_result(body, stored, f"{self.store.address}/{key}")
+        return Deposit(key, stored["digest"], archive)
 
     def _put_file(self, expected: Mapping[str, Any], path: Path) -> None:
         key = layout.blob_key(expected["sha256"])
@@ -164,6 +185,27 @@ class Archive:
             new = {"id": os.urandom(16).hex(), "created": timestamp(clock.now())}
             self.store.put_once(layout.ARCHIVE_IDENTITY, atomic.json_bytes(new))
         return self.identity()
+
+
+def _refuse_other_result(body: Mapping[str, Any], stored: Record, where: str) -> None:
+    """Name it when one fingerprint was computed twice and did not come out the same."""
+    differing = [
+        f"{part}.{name}: {_short(stored, part, name)} and {_short(body, part, name)}"
+        for part in _SAME
+        for name in sorted({*(stored.get(part) or {}), *(body.get(part) or {})})
+        if (stored.get(part) or {}).get(name) != (body.get(part) or {}).get(name)
+    ]
+    if differing:
+        raise DataFault(
+            "one fingerprint has two results; the first one stays",
+            seen="; ".join(differing[:_NAMED]),
+            where=where,
+            do="Its numbers are not reproducible: find out why before you trust either.",
+        )
+
+
+def _short(record: Mapping[str, Any], part: str, name: str) -> str:
+    return str((record.get(part) or {}).get(name, "nothing"))[:_CUT]
 
 
 def owners(index: frozenset[str]) -> Iterator[tuple[str, str]]:

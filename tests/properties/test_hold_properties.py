@@ -1,0 +1,330 @@
+"""Several computers, one fingerprint, and a nemesis between every two calls of the store.
+
+Every actor is a thread that stops before each call until the machine lets it go on.  Not letting
+it go on is a freeze; the machine also kills, loses replies, lets calls arrive late and shows old
+listings.  The order of all calls is Hypothesis's, so that a failure is found again and shrunk.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from clocked_store import FP, SLOT_S, TTL_S, terms
+from quantgrid import layout
+from quantgrid.errors import HoldRefusal, PlatformFault
+from quantgrid.hold import Chain, Hold
+from quantgrid.store import Entry
+
+RECORD = "record"
+BOUND_S = 30.0
+
+
+class Killed(BaseException):
+    """What ends the thread of a killed actor."""
+
+
+class World:
+    """The keys of a store and its clock; what happened, in order."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, bytes] = {}
+        self.now_s = datetime(2026, 11, 30, tzinfo=UTC).timestamp()
+        self.late: list[tuple[str, bytes, Actor]] = []
+        self.old_listing: list[str] | None = None
+        self.signs: dict[str, list[float]] = {}
+        """Holder id to the times at which a sign of its life reached the store."""
+        self.unjust: list[str] = []
+
+    def create(self, key: str, data: bytes, by: "Actor") -> bool:
+        if key in self.keys:
+            return False
+        self._watch(key, by)
+        self.keys[key] = data
+        return True
+
+    def _watch(self, key: str, by: "Actor") -> None:
+        _, token, part = layout.hold_parts(key)
+        if part == layout.HOLD_CLAIM:
+            before = layout.hold_key(FP, token - 1, layout.HOLD_CLAIM)
+            if before in self.keys:
+                self._judge(token - 1, self.keys[before].decode())
+            self.signs[by.holder] = [self.now_s]
+        elif part.startswith("beat"):
+            self.signs[by.holder].append(self.now_s)
+
+    def _judge(self, token: int, claim: str) -> None:
+        """A holder that beat in time and did not let go must not be superseded."""
+        if layout.hold_key(FP, token, layout.HOLD_OVER) in self.keys:
+            return
+        signs = next(times for holder, times in self.signs.items() if f'"{holder}"' in claim)
+        gaps = [b - a for a, b in zip(signs, [*signs[1:], self.now_s], strict=True)]
+        if max(gaps) <= TTL_S:
+            self.unjust.append(claim)
+
+
+class Actor:
+    """A computer with its own way to the store: takes the hold, beats, publishes, lets go."""
+
+    address = "memory"
+
+    def __init__(self, world: World, beats: int) -> None:
+        self.world, self.beats = world, beats
+        self.terms = terms()
+        self.holder = self.terms.holder.id
+        self.fate = "go"
+        self.hold: Hold | None = None
+        self.published = self.was_fenced = self.lost_before_fence = False
+        self.failure: BaseException | None = None
+        self._may, self._is_waiting = threading.Semaphore(0), threading.Semaphore(0)
+        self.is_over = False
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+        assert self._is_waiting.acquire(timeout=BOUND_S)
+
+    # -- the machine's side -----------------------------------------------------------------------
+
+    def step(self, fate: str = "go") -> None:
+        """Let one call through, to a fate; returns when the next one waits or all is over."""
+        self.fate = fate
+        self._may.release()
+        assert self._is_waiting.acquire(timeout=BOUND_S)
+
+    def end(self) -> None:
+        """Kill it, wherever it is."""
+        if not self.is_over:
+            self.step("die")
+        self._thread.join(BOUND_S)
+
+    # -- the actor's side -------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        try:
+            self._compute()
+        except (Killed, HoldRefusal, PlatformFault):
+            pass
+        except BaseException as error:  # noqa: BLE001 - the machine raises it in its own thread
+            self.failure = error
+        self.is_over = True
+        self._is_waiting.release()
+
+    def _compute(self) -> None:
+        got = Chain(self, FP).take(self.terms)
+        if not isinstance(got, Hold):
+            return
+        if self.find(RECORD) is not None:
+            got.release(is_done=True)
+            return
+        self.hold = got
+        for _ in range(self.beats):
+            with suppress(PlatformFault):
+                got.beat()
+        self.lost_before_fence = self.is_superseded()
+        got.refuse_lost()
+        self.was_fenced = True
+        self.published = self.put_once(RECORD, self.holder.encode())
+        self.hold = None
+        got.release(is_done=self.find(RECORD) is not None)
+
+    def is_superseded(self) -> bool:
+        """Whether a later claim is in the store, or a result of somebody else."""
+        assert self.hold is not None
+        later = layout.hold_key(FP, self.hold.claim.token + 1, layout.HOLD_CLAIM)
+        return later in self.world.keys or RECORD in self.world.keys
+
+    def _call(self, act: Callable[[], Any], *, is_late: Callable[[], None] | None = None) -> Any:
+        self._is_waiting.release()
+        self._may.acquire()
+        if self.fate == "die":
+            raise Killed
+        if self.fate == "refused":
+            raise PlatformFault("no connection")
+        if self.fate == "late" and is_late:
+            is_late()
+            raise PlatformFault("no reply yet")
+        value = act()
+        if self.fate == "lost":
+            raise PlatformFault("the reply was lost")
+        return value
+
+    # -- the store, as this actor reaches it ------------------------------------------------------
+
+    def find(self, key: str) -> bytes | None:
+        found: bytes | None = self._call(lambda: self.world.keys.get(key))
+        return found
+
+    def put_once(self, key: str, data: bytes) -> bool:
+        done: bool = self._call(
+            lambda: self.world.create(key, data, self),
+            is_late=lambda: self.world.late.append((key, data, self)),
+        )
+        return done
+
+    def delete(self, key: str) -> None:
+        self._call(lambda: self.world.keys.pop(key, None))
+
+    def list(self, prefix: str) -> Iterator[str]:
+        old = self.world.old_listing
+        keys = self._call(lambda: list(self.world.keys) if old is None else old)
+        yield from (key for key in keys if key.startswith(f"{prefix}/"))
+
+    def now(self) -> datetime:
+        moment: datetime = self._call(lambda: datetime.fromtimestamp(self.world.now_s, UTC))
+        return moment
+
+    def get(self, key: str) -> bytes:
+        raise NotImplementedError(key)
+
+    def size(self, key: str) -> int | None:
+        raise NotImplementedError(key)
+
+    def fetch(self, key: str, cache: Path) -> Path:
+        raise NotImplementedError(key, cache)
+
+    def put_file_once(self, key: str, source: Path) -> bool:
+        raise NotImplementedError(key, source)
+
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        raise NotImplementedError(prefix)
+
+    def clear_dead(self) -> int:
+        return 0
+
+
+class Holds(RuleBasedStateMachine):
+    """Actors and nemesis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+        self.actors: list[Actor] = []
+
+    @initialize()
+    def begin(self) -> None:
+        """Two computers start at once."""
+        self.actors += [Actor(self.world, beats=3), Actor(self.world, beats=3)]
+
+    @property
+    def living(self) -> list[Actor]:
+        return [actor for actor in self.actors if not actor.is_over]
+
+    def _pick(self, data: st.DataObject) -> Actor:
+        return data.draw(st.sampled_from(self.living))
+
+    @precondition(lambda self: len(self.living) < 3)
+    @rule(beats=st.integers(0, 6))
+    def start(self, beats: int) -> None:
+        """Another computer starts."""
+        self.actors.append(Actor(self.world, beats))
+
+    @precondition(lambda self: self.living)
+    @rule(data=st.data(), calls=st.integers(1, 12))
+    def go_on(self, data: st.DataObject, calls: int) -> None:
+        """One computer makes some calls while the others are frozen."""
+        actor = self._pick(data)
+        for _ in range(calls):
+            if not actor.is_over:
+                actor.step()
+
+    @precondition(lambda self: self.living)
+    @rule(data=st.data(), fate=st.sampled_from(["lost", "refused", "late", "die"]))
+    def fail(self, data: st.DataObject, fate: str) -> None:
+        """The next call of one computer goes wrong, or is its last."""
+        self._pick(data).step(fate)
+
+    @precondition(lambda self: self.world.late)
+    @rule(data=st.data())
+    def arrive(self, data: st.DataObject) -> None:
+        """A call that was given up reaches the store all the same."""
+        late = self.world.late.pop(data.draw(st.integers(0, len(self.world.late) - 1)))
+        self.world.create(*late)
+
+    @rule(seconds=st.sampled_from([SLOT_S / 2, SLOT_S, TTL_S / 2, TTL_S, 2 * TTL_S]))
+    def pass_time(self, seconds: float) -> None:
+        """Time goes on for all."""
+        self.world.now_s += seconds
+
+    @rule()
+    def age_listings(self) -> None:
+        """From now on, listings show what there is now."""
+        self.world.old_listing = list(self.world.keys)
+
+    @invariant()
+    def one_publication(self) -> None:
+        """At most one computer is told that it published."""
+        assert sum(actor.published for actor in self.actors) <= 1
+
+    @invariant()
+    def no_publication_of_the_lost(self) -> None:
+        """Who was superseded before it asked its fence is refused."""
+        assert not [a for a in self.actors if a.lost_before_fence and a.was_fenced]
+
+    @invariant()
+    def one_holder(self) -> None:
+        """Of all that compute, at most one has a hold that its fence would let through."""
+        computing = [a for a in self.living if a.hold is not None]
+        assert sum(not actor.is_superseded() for actor in computing) <= 1
+
+    @invariant()
+    def no_unjust_take_over(self) -> None:
+        """Who beats in time keeps its hold."""
+        assert self.world.unjust == []
+
+    @invariant()
+    def no_defect(self) -> None:
+        """No computer ends with an error that is not the protocol's."""
+        for actor in self.actors:
+            if actor.failure:
+                raise actor.failure
+
+    def teardown(self) -> None:
+        """The dead are taken over: after a time-to-live whoever comes last computes or finds it."""
+        for actor in self.actors:
+            actor.end()
+        self.world.now_s += TTL_S + 2 * SLOT_S
+        self.world.late.clear()
+        last = Actor(self.world, beats=0)
+        for _ in range(200):
+            if not last.is_over:
+                last.step()
+        assert last.is_over
+        assert RECORD in self.world.keys
+        last.end()
+        if last.failure:
+            raise last.failure
+
+
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+TestHolds = pytest.mark.timeout(600)(Holds.TestCase)
+TestHolds.settings = settings(max_examples=60, stateful_step_count=50, **COMMON)
+
+
+@pytest.mark.nightly
+class TestHoldsNightly(Holds.TestCase):  # type: ignore[name-defined,misc]
+    """The same with many more steps."""
+
+    settings = settings(max_examples=1500, stateful_step_count=80, **COMMON)
+
+
+def test_hold_is_seen_when_the_listing_lacks_it() -> None:
+    """A store whose listings are old hides a hold from nobody who starts."""
+    world = World()
+    world.old_listing = []
+    first = Actor(world, beats=9)
+    while first.hold is None:
+        first.step()
+    other = Actor(world, beats=0)
+    while not other.is_over:
+        other.step()
+
+    assert other.hold is None
+    assert not other.published
+    assert RECORD not in world.keys
+    first.end()
