@@ -251,6 +251,17 @@ class Holds(RuleBasedStateMachine):
         """Time goes on for all."""
         self.world.now_s += seconds
 
+    @precondition(lambda self: any(actor.hold for actor in self.living))
+    @rule(seconds=st.sampled_from([TTL_S, TTL_S + SLOT_S, 3 * TTL_S]), calls=st.integers(8, 40))
+    def freeze(self, seconds: float, calls: int) -> None:
+        """All are frozen for long, and somebody new starts meanwhile."""
+        self.world.now_s += seconds
+        new = Actor(self.world, beats=4)
+        self.actors.append(new)
+        for _ in range(calls):
+            if not new.is_over:
+                new.step()
+
     @rule()
     def age_listings(self) -> None:
         """From now on, listings show what there is now."""
