@@ -257,6 +257,32 @@ def test_clear_removes_holds_when_their_record_is_there(store: ClockedStore) -> 
     holding.refuse_lost()
 
 
+class _Dying(ClockedStore):
+    """Its second removal is one too many."""
+
+    __slots__ = ("removed",)
+    removed: list[str]
+
+    def delete(self, key: str) -> None:
+        if self.removed:
+            raise PlatformFault("killed here")
+        self.removed.append(key)
+        super().delete(key)
+
+
+def test_hold_is_lost_when_its_taker_died_while_it_cleared(tmp_path: Path) -> None:
+    """Claims go in the order of their tokens: the one that is left is never the superseded one."""
+    store = _Dying(tmp_path)
+    store.removed = []
+    first = held(Chain(store, FP).take(terms()))
+    store.advance(2 * TTL_S)
+    held(Chain(store, FP).take(terms())).release(is_done=True)
+    assert len(store.removed) == 1
+
+    with pytest.raises(HoldRefusal, match="lost the hold"):
+        first.refuse_lost()
+
+
 def test_claim_goes_through_its_bytes_when_read_back(chain: Chain) -> None:
     """What is stored is what is read."""
     claim = held(chain.take(terms())).claim
