@@ -40,8 +40,10 @@ class World:
         self.now_s = datetime(2026, 11, 30, tzinfo=UTC).timestamp()
         self.late: list[tuple[str, bytes, Actor]] = []
         self.old_listing: list[str] | None = None
-        self.signs: dict[str, list[float]] = {}
-        """Holder id to the times at which a sign of its life reached the store."""
+        self.asked: dict[str, float] = {}
+        """Key to the time that its maker had asked for before it made it."""
+        self.signs: dict[str, list[tuple[float, float]]] = {}
+        """Holder id to its signs of life: when it asked for the time, when the sign arrived."""
         self.unjust: list[str] = []
 
     def create(self, key: str, data: bytes, by: "Actor") -> bool:
@@ -57,17 +59,20 @@ class World:
             before = layout.hold_key(FP, token - 1, layout.HOLD_CLAIM)
             if before in self.keys:
                 self._judge(token - 1, self.keys[before].decode())
-            self.signs[by.holder] = [self.now_s]
+            self.signs[by.holder] = [(self.asked[key], self.now_s)]
         elif part.startswith("beat"):
-            self.signs[by.holder].append(self.now_s)
+            self.signs[by.holder].append((self.asked[key], self.now_s))
 
     def _judge(self, token: int, claim: str) -> None:
         """A holder that beat in time and did not let go must not be superseded."""
         if layout.hold_key(FP, token, layout.HOLD_OVER) in self.keys:
             return
         signs = next(times for holder, times in self.signs.items() if f'"{holder}"' in claim)
-        gaps = [b - a for a, b in zip(signs, [*signs[1:], self.now_s], strict=True)]
-        if max(gaps) <= TTL_S:
+        silences, newest_s = [], signs[0][0]
+        for asked_s, arrived_s in [*signs, (self.now_s, self.now_s)]:
+            silences.append(arrived_s - newest_s)
+            newest_s = max(newest_s, asked_s)
+        if max(silences) <= TTL_S:
             self.unjust.append(claim)
 
 
@@ -81,6 +86,7 @@ class Actor:
         self.terms = terms()
         self.holder = self.terms.holder.id
         self.fate = "go"
+        self.asked_s = 0.0
         self.hold: Hold | None = None
         self.published = self.was_fenced = self.lost_before_fence = False
         self.failure: BaseException | None = None
@@ -168,6 +174,7 @@ class Actor:
         return found
 
     def put_once(self, key: str, data: bytes) -> bool:
+        self.world.asked.setdefault(key, self.asked_s)
         done: bool = self._call(
             lambda: self.world.create(key, data, self),
             is_late=lambda: self.world.late.append((key, data, self)),
@@ -184,6 +191,7 @@ class Actor:
 
     def now(self) -> datetime:
         moment: datetime = self._call(lambda: datetime.fromtimestamp(self.world.now_s, UTC))
+        self.asked_s = moment.timestamp()
         return moment
 
     def get(self, key: str) -> bytes:
@@ -319,7 +327,7 @@ class Holds(RuleBasedStateMachine):
             raise last.failure
 
 
-COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 TestHolds = pytest.mark.timeout(600)(Holds.TestCase)
 TestHolds.settings = settings(max_examples=200, stateful_step_count=40, **COMMON)
 
