@@ -8,8 +8,8 @@ rule fold:
         layout.RESULT,
     log:
         layout.log_of(layout.RESULT),
-    conda:
-        layout.ENVIRONMENT
+    resources:
+        tmpdir=None,
     params:
         record=plan.record,
     shell:

@@ -1,16 +1,17 @@
 # One job makes one record: a milestone of a trunk, or the weights of a cell and their evaluation.
 # Receipts name the record; parents that the archive holds already are not inputs.
+# Jobs inherit TMPDIR: to ask Snakemake for it takes a twentieth of a plan (bench/plan.py).
 
 
 rule milestone:
     input:
-        unpack(plan.milestone_input),
+        plan.milestone_input,
     output:
         layout.TRUNK_RECEIPT,
     log:
         layout.log_of(layout.TRUNK_RECEIPT),
-    conda:
-        layout.ENVIRONMENT
+    resources:
+        tmpdir=None,
     params:
         job=plan.milestone_job,
     shell:
@@ -19,15 +20,15 @@ rule milestone:
 
 rule base:
     input:
-        unpack(plan.cell_input),
+        plan.cell_input,
     output:
         layout.CELL_RECEIPT,
     log:
         layout.log_of(layout.CELL_RECEIPT),
     wildcard_constraints:
         variant=plan.variants("base"),
-    conda:
-        layout.ENVIRONMENT
+    resources:
+        tmpdir=None,
     params:
         job=plan.cell_job,
     shell:
@@ -46,13 +47,13 @@ use rule base as qat with:
 
 rule evaluate:
     input:
-        unpack(plan.evaluation_input),
+        plan.evaluation_input,
     output:
         layout.EVALUATION_RECEIPT,
     log:
         layout.log_of(layout.EVALUATION_RECEIPT),
-    conda:
-        layout.ENVIRONMENT
+    resources:
+        tmpdir=None,
     params:
         job=plan.evaluation_job,
     shell:

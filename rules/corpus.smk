@@ -6,8 +6,6 @@ rule prepare:
         layout.PREPARED,
     log:
         layout.log_of(layout.PREPARED),
-    conda:
-        layout.ENVIRONMENT
     shell:
         "exec {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
 
@@ -19,7 +17,5 @@ rule seal:
         layout.SENTINEL,
     log:
         layout.log_of(layout.SENTINEL),
-    conda:
-        layout.ENVIRONMENT
     shell:
         "exec {plan.quantgrid} seal {plan.places} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"

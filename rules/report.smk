@@ -23,8 +23,6 @@ rule table:
         laws=report(layout.LAWS, **LAWS, **IN_TABLES),
     log:
         layout.log_of(layout.LAWS),
-    conda:
-        layout.ENVIRONMENT
     shell:
         "exec {plan.quantgrid} table --wanted {input.wanted} --out {output.table} --laws {output.laws} > {log} 2>&1"
 
@@ -40,7 +38,5 @@ rule report:
         size=report(layout.PLOTS["size"], **SIZE, **IN_PLOTS),
     log:
         layout.log_of(layout.PAGE),
-    conda:
-        layout.ENVIRONMENT
     shell:
         "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.tables[0]} --laws {input.tables[1]} --out {output.page} > {log} 2>&1"

@@ -1,4 +1,4 @@
-"""Train with rounded weights, in the cool-down of a milestone or from the first step: a form."""
+"""Branch off a milestone and let the rate fall to zero with rounded weights: a trained form."""
 
 from functools import partial
 from importlib import import_module
@@ -25,10 +25,8 @@ def main() -> None:
     )
     method = import_module(f"quantlm.methods.{form['method']}")
     trainer = Trainer.start(trunk, view, device, forward=method.forward(form))
-    added = method.extend(trainer, form)
-    if milestone := cell.parents.get("milestone"):
-        start = num_steps - steps["cooldown_steps"]
-        state.load_state(milestone[tensorfile.STATE_FILE], trainer, step=start, fresh=added)
+    milestone = cell.parents["milestone"][tensorfile.STATE_FILE]
+    state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )

@@ -88,8 +88,6 @@ def desk(attempt: Path, number: int, stage: str) -> Path:
 # -- configuration --------------------------------------------------------------------------------
 
 CONFIG = "config/config.yaml"
-ENVIRONMENT = "../envs/quantgrid.yaml"
-"""For `--sdm conda`; relative to the rule files."""
 SCHEMAS = "config/schemas"
 EQUIVALENCES = "config/equivalences.yaml"
 SECTIONS = {

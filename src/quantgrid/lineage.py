@@ -160,6 +160,7 @@ def _resolved_cell(cell: Cell) -> dict[str, Any]:
 class _Maker:
     grid: Grid
     science: Science
+    digests: dict[tuple[str, str | None], tuple[str, str]] = field(default_factory=dict)
 
     def milestone(self, cell: Cell) -> Stage:
         size = cell.trunk.model.tokens_per_step
@@ -214,20 +215,16 @@ class _Maker:
         )
 
     def evaluation(self, cell: Cell, weights: Stage, base: Stage) -> Stage:
-        # a form that also rounds what flows through the model takes part in its evaluation
-        runs = METHODS[cell.form.method].runs
-        form = {"form": _canonical(cell.form)} if runs else {}
         return self._stage(
-            "evaluate_running" if runs else "evaluate",
+            "evaluate",
             "cells",
             cell.id,
-            canonical={"evaluation": _canonical(cell.evaluation), **form},
+            canonical={"evaluation": _canonical(cell.evaluation)},
             spec={
                 "evaluation": _resolved(cell.evaluation),
                 "model": _resolved(cell.trunk.model),
                 "cell": _resolved_cell(cell),
             },
-            method=cell.form.method if runs else None,
             weights=weights,
             base=base,
         )
@@ -246,13 +243,13 @@ class _Maker:
         method: str | None = None,
         **parents: Stage,
     ) -> Stage:
-        computed = self.science.of(name, method)
+        computed, oldest = self._science(name, method)
         own = fingerprint(
             name,
             dict(canonical),
             parents={role: parent.fingerprint for role, parent in parents.items()},
             corpus=self.grid.corpus.digest,
-            science=self.science.oldest(name, method, computed),
+            science=oldest,
         )
         return Stage(
             name=name,
@@ -263,3 +260,11 @@ class _Maker:
             spec=spec,
             parents={role: parent.record for role, parent in parents.items()},
         )
+
+    def _science(self, name: str, method: str | None) -> tuple[str, str]:
+        """The digest of a stage and the one that stands in fingerprints, looked up once a grid."""
+        if (name, method) not in self.digests:
+            computed = self.science.of(name, method)
+            oldest = self.science.oldest(name, method, computed)
+            self.digests[name, method] = (computed, oldest)
+        return self.digests[name, method]

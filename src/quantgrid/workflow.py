@@ -23,6 +23,7 @@ from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
+from quantgrid.pace import asked, collect_rarely, look_only_when_needed
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
 from quantgrid.select import choose
@@ -31,7 +32,6 @@ from quantgrid.store import open_store
 from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
 
 Wildcards = Any
-Inputs = dict[str, list[str]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +67,7 @@ class Workflow:
     def _open(
         cls, config: Mapping[str, Any], code: Path, root: Path, *, is_main: bool
     ) -> "Workflow":
+        collect_rarely()
         settings = load_settings(code, config, validate=_validate)
         grid = load_grid(code, settings.grid, validate=_validate)
         lineage = trace(grid, Science(code))
@@ -203,33 +204,41 @@ class Workflow:
         names = [name for name, method in METHODS.items() if method.trains == (rule == "qat")]
         return f"(?:{'|'.join(name for name in names if name != BASE.method)})-[^/.]+"
 
-    def milestone_input(self, wildcards: Wildcards) -> Inputs:
+    @asked
+    def milestone_input(self, wildcards: Wildcards) -> list[str]:
         """The newest earlier milestone of the trunk, unless the archive holds it."""
         stage = self.lineage.milestones[wildcards.trunk, int(wildcards.milestone)]
         return self._inputs(stage.resume[:1])
 
-    def cell_input(self, wildcards: Wildcards) -> Inputs:
+    @asked
+    def cell_input(self, wildcards: Wildcards) -> list[str]:
         """What a cell is made from and compared with, unless the archive holds it."""
         cell = self._cell(wildcards)
         weights = self.lineage.weights[cell.id]
         parents = {*weights.parents.values(), self.lineage.bases[cell.base].record}
         return self._inputs(sorted(parents - {weights.record}))
 
-    def evaluation_input(self, wildcards: Wildcards) -> Inputs:
+    @asked
+    def evaluation_input(self, wildcards: Wildcards) -> list[str]:
         """The base that an evaluation compares with, unless the archive holds it."""
         return self._inputs([self.lineage.bases[self._cell(wildcards).base].record])
 
-    def _inputs(self, parents: Iterable[str]) -> Inputs:
-        """The named inputs of a job: the sentinel, a clearance where one is needed, the parents."""
+    def _inputs(self, parents: Iterable[str]) -> list[str]:
+        """What a job waits for: a clearance where one is needed, and its parents or the sentinel.
+
+        A parent that must be made waits for the sentinel itself; naming it again for each of a
+        thousand cells costs a tenth of a plan (bench/plan.py).
+        """
         if not self.plan:
-            return {"corpus": [], "clearance": [], "parents": []}
+            return []
         made = [path for record in parents for path in self._made(record)]
-        return {"corpus": [self.sentinel], "clearance": self.clearance(), "parents": made}
+        return self.clearance() + (made or [self.sentinel])
 
     def clearance(self) -> list[str]:
         """The clearance that a paid platform needs; the desk needs none."""
         return []
 
+    @asked
     def fold_input(self, wildcards: Wildcards) -> list[str]:
         """The receipt of a cell that must be made; a fresh file when an old result is replaced."""
         if not self.plan:
@@ -246,19 +255,23 @@ class Workflow:
             return [self._fresh(layout.RESTORE.format(**names), stage.record)]
         return []
 
+    @asked
     def milestone_job(self, wildcards: Wildcards) -> str:
         """The job that trains a trunk up to a milestone."""
         trunk = self.lineage.trunks[wildcards.trunk]
         return self._checked(self.lineage.milestone(trunk, int(wildcards.milestone)), wildcards)
 
+    @asked
     def cell_job(self, wildcards: Wildcards) -> str:
         """The job that makes the weights of a cell and evaluates them."""
         return self._checked(self.lineage.job(self._cell(wildcards)), wildcards)
 
+    @asked
     def evaluation_job(self, wildcards: Wildcards) -> str:
         """The job that evaluates a cell whose weights exist."""
         return self._checked(self.lineage.evaluation(self._cell(wildcards)), wildcards)
 
+    @asked
     def record(self, wildcards: Wildcards) -> str:
         """The key of the record of a cell."""
         return self.lineage.cells[self._cell(wildcards).id].record
@@ -351,16 +364,6 @@ def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
         except (OSError, DataFault):
             found[cell.id] = ""
     return found
-
-
-def look_only_when_needed(scheduler: Any) -> None:
-    """Let Snakemake look for jobs when one ends, and not every second after each look as well.
-
-    Under a limit of jobs a second, which no option takes away, Snakemake 9 starts a timer at each
-    look, and each timer ends in another look: N jobs later it looks N times a second.  64 cells
-    took 1,787 looks and 7.4 s of CPU, and take 128 and 2.8 s without the limit (bench/overhead.py).
-    """
-    scheduler.job_rate_limiter = None
 
 
 def refuse_partial_files(execution: Any) -> None:

@@ -11,6 +11,10 @@ ANSWERED = {
         "programs, archive and volume are places of this machine; as params they are compared, "
         "so that a moved working copy would make its cells again (docs/decisions/0002)"
     ),
+    "Specify a conda environment or container for each rule.": (
+        "jobs run under the interpreter of Snakemake, whose versions constraints.txt fixes; an "
+        "environment of a rule would stand unused, at a twentieth of the cost of a plan"
+    ),
 }
 
 

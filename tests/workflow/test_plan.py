@@ -97,6 +97,16 @@ def test_base_is_made_with_what_needs_it_when_both_are_deleted(made: WorkingCopy
     assert made.look().jobs == {"base": 1, "quantise": 1, "fold": 2, "table": 1, "report": 1}
 
 
+def test_corpus_is_sealed_first_when_the_archive_holds_the_parents(made: WorkingCopy) -> None:
+    """A form of an archived base waits for the sentinel itself, where nothing else waits for it."""
+    forget(made, RTN4)
+    shutil.rmtree(made / "receipts/corpus")
+
+    seen = made.look()
+
+    assert seen.jobs == {"prepare": 1, "seal": 1, "quantise": 1, "fold": 1, "table": 1, "report": 1}
+
+
 @pytest.mark.parametrize("kept", [False, True], ids=["without results", "with results"])
 def test_clone_trains_nothing_when_the_archive_is_full(made: WorkingCopy, *, kept: bool) -> None:
     """A clone with newer times beside a full archive folds; with results too, it does nothing."""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-from quantgrid.workflow import look_only_when_needed
+from quantgrid.pace import look_only_when_needed
 from working_copy import WorkingCopy
 
 

@@ -187,8 +187,7 @@ def parts(tree: Tree) -> list[Part]:
         for method in methods
         if method != BASE.method
     ]
-    running: list[Part] = [("evaluate_running", m) for m in methods if METHODS[m].runs]
-    return [("trunk", None), ("cooldown", None), *formed, ("evaluate", None), *running]
+    return [("trunk", None), ("cooldown", None), *formed, ("evaluate", None)]
 
 
 def _grid(tree: Tree) -> Grid:
