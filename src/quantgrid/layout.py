@@ -33,6 +33,7 @@ LAWS = "results/{grid}-laws.csv"
 PLOT = "results/{grid}-{plot}.svg"
 PLOTS = {plot: PLOT.replace("{plot}", plot) for plot in ("bits", "damage", "size")}
 PAGE = "results/{grid}.html"
+QUEST_RUNS = "quest_runs.csv"
 PAGE_SOURCES = ("page.j2", "page.css", "page.js")
 WANTED = "plan/{grid}.json"
 RESTORE = "plan/restore/{base}/{variant}.{fp}.json"
@@ -95,6 +96,7 @@ SECTIONS = {
     "corpus": "config/corpora",
     "model": "config/models",
     "platform": "config/platforms",
+    "device": "config/devices",
 }
 
 

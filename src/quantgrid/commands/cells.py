@@ -2,9 +2,11 @@
 
 import argparse
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from quantgrid import layout
+from quantgrid.grid import Grid
 from quantgrid.load import load_grid, load_settings
 from quantgrid.select import NAMES, choose
 from quantgrid.spec import Cell
@@ -20,6 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--select", metavar="EXPR", help=f"a part of it: comparisons of {', '.join(NAMES)}"
     )
     parser.add_argument("--targets", action="store_true", help="print files instead of ids")
+    parser.add_argument(
+        "--blocks",
+        metavar="DEVICE",
+        nargs="?",
+        const="h100",
+        help="print what each block would cost on a device of config/devices (default h100)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON list")
 
 
@@ -28,7 +37,11 @@ def main(options: argparse.Namespace) -> int:
     root = options.root.absolute()
     overrides = {"grid": options.grid, "select": options.select}
     settings = load_settings(root, overrides)
-    cells = choose(load_grid(root, settings.grid).cells, settings.select)
+    grid = load_grid(root, settings.grid)
+    cells = choose(grid.cells, settings.select)
+    if options.blocks:
+        _print_costs(replace(grid, cells=tuple(cells)), root, options)
+        return 0
     names = [_target(cell) if options.targets else cell.id for cell in cells]
     if options.json:
         facts = names if options.targets else [_facts(cell) for cell in cells]
@@ -36,6 +49,21 @@ def main(options: argparse.Namespace) -> int:
     else:
         print("\n".join(names))
     return 0
+
+
+def _print_costs(grid: Grid, root: Path, options: argparse.Namespace) -> None:
+    """One line a block: cells, operations, hours, dollars."""
+    from quantgrid.costs import block_costs, load_device, total  # only this option needs it
+
+    blocks = block_costs(grid, load_device(root, options.blocks))
+    rows = [*blocks, total(blocks)]
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    print(f"{'block':<8} {'cells':>6} {'EFLOP':>9} {'hours':>8} {'USD':>8}   on {options.blocks}")
+    for row in rows:
+        numbers = f"{row.flops / 1e18:9.3f} {row.hours:8.2f} {row.usd:8.2f}"
+        print(f"{row.block:<8} {row.num_cells:6d} {numbers}")
 
 
 def _target(cell: Cell) -> str:

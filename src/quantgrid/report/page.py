@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from quantgrid import layout
 from quantgrid.errors import Refusal
-from quantgrid.report import answers, glossary, labels, plots, prose, provenance, sections
+from quantgrid.report import (
+    answers,
+    fit_sheet,
+    glossary,
+    labels,
+    plots,
+    prose,
+    provenance,
+    sections,
+)
 from quantgrid.report.records import Grid, Wanted
 
 if TYPE_CHECKING:
@@ -21,6 +30,7 @@ TITLES = {
     "smallest": f"Which cell is smallest within {answers.TOLERANCE_NATS:g} nats",
     "plots": "Plots",
     "laws": "Published laws",
+    "fits": "The fitted damage law",
     "forms": "Every form at every budget",
     "cells": "All cells",
     "provenance": "Provenance",
@@ -158,6 +168,7 @@ def _sections(of: sections.Named, laws: "pd.DataFrame") -> dict[str, Any]:
         "growth": sections.growth(of),
         "smallest": sections.smallest(of),
         "laws": sections.laws(laws, of),
+        "fits": fit_sheet.fits_of(of),
         "summaries": sections.forms(of),
     }
 

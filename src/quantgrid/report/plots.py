@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quantgrid.report import answers, labels
+from quantgrid.report import answers, fits, labels
 from quantgrid.report.canvas import (
     INK,
     KINDS,
@@ -26,6 +26,7 @@ from quantgrid.report.canvas import (
     svg_bytes,
     with_bars,
 )
+from quantgrid.report.laws import TRAINED_ENOUGH
 from quantgrid.report.records import Grid, Measured, bit_width
 from quantgrid.report.stats import damage, spread
 from quantgrid.report.table import size_of, tokens_per_parameter, total_bytes
@@ -127,12 +128,24 @@ def _damage_by_tokens(axis: "Axes", grid: Grid, family: str, size: Size) -> None
                 {"linestyle": line, **_look(method, colour)},
             )
             ends.append(Label(estimates[-1].mean, names[variant], colour))
+    _fitted_lines(axis, grid, family, colours)
     plain_ticks(axis.yaxis)
     name_ticks(axis, _budget_names(grid, family), size)
     axis.set_xlabel("training tokens (per parameter)")
     axis.set_ylabel("damage (nats/token)")
     _method_key(axis, grid, size)
     label_right(axis, ends, size)
+
+
+def _fitted_lines(axis: "Axes", grid: Grid, family: str, colours: dict[str, str]) -> None:
+    """The fitted damage law as thin lines, over the budgets of each form that it is of."""
+    parameters = next(c.model.num_parameters for c in grid.cells if c.family == family)
+    for each in fits.fitted(grid):
+        for variant in each.variants:
+            tokens = [t for t in grid.budgets(family, variant) if t >= TRAINED_ENOUGH]
+            bits = float(grid.forms()[variant].bits or 0)
+            values = [each.law.damage(bits, num_tokens, parameters) for num_tokens in tokens]
+            axis.plot(tokens, values, color=colours[variant], linewidth=0.6, zorder=1)
 
 
 def _budget_names(grid: Grid, family: str) -> dict[float, str]:
