@@ -47,6 +47,7 @@ ATTEMPTS = "work/attempts"
 ATTEMPTS_LOCK = "work/attempts.lock"
 BLOB_CACHE = "work/blobs"
 STORE_FACTS = "work/stores"
+WAITING = "work/waiting"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
 LEDGER_LOCK = "work/ledger.lock"
@@ -84,6 +85,17 @@ DESK_METRICS = "metrics.jsonl"
 def desk(attempt: Path, number: int, stage: str) -> Path:
     """The folder of a stage within an attempt."""
     return attempt / f"{number}-{stage}"
+
+
+# -- finished work that waits for its archive -----------------------------------------------------
+
+WAITING_BODY = "record.json"
+WAITING_FILES = "files"
+
+
+def waiting_folder(root: Path, key: str) -> Path:
+    """Where the record of a key waits, with its files."""
+    return root / WAITING / key.removesuffix(f"/{RECORD_FILE}").replace("/", "~")
 
 
 # -- configuration --------------------------------------------------------------------------------
@@ -166,6 +178,10 @@ def scratch_volume(root: Path) -> Path:
 ARCHIVE_IDENTITY = "archive.json"
 INCOMING = ".incoming"
 STORE_PROBES = "probe"
+INDEX = "index"
+INDEX_BEGUN = "index/begun"
+INDEX_DONE = "index/done"
+INDEX_PACKS = "index/packs"
 BLOBS = "blobs"
 RECORD_KINDS = ("trunks", "weights", "cells")
 RECORD_FILE = "record.json"
@@ -179,6 +195,27 @@ def record_key(kind: str, owner: str, fingerprint: str) -> str:
 def owner_of(key: str) -> str:
     """The owner in the key of a record."""
     return key.partition("/")[2].rsplit("/", 2)[0]
+
+
+def fingerprint_of(key: str) -> str:
+    """The fingerprint in the key of a record."""
+    return key.rsplit("/", 2)[1]
+
+
+def is_record(key: str) -> bool:
+    """Whether a key has the shape of `record_key`; an owner has two parts."""
+    return key.count("/") == 4 and key.endswith(f"/{RECORD_FILE}")
+
+
+def index_pack(number: int) -> str:
+    """The key of a pack of the index."""
+    return f"{INDEX_PACKS}/{number:08d}.json.z"
+
+
+def number_of_pack(key: str) -> int | None:
+    """The number in the key of a pack, None for anything else."""
+    name = key.removeprefix(f"{INDEX_PACKS}/").removesuffix(".json.z")
+    return int(name) if name.isdecimal() and key == index_pack(int(name)) else None
 
 
 def blob_key(sha256: str) -> str:

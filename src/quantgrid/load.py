@@ -35,6 +35,8 @@ class Settings:
         grid: Name of the grid.
         select: Choice of cells, empty for all.
         archive: Folder (relative to the working copy) or address of the archive.
+        archive_id: Id that the archive must have; empty for any.
+        archives: Archives to read from as well.
         volume: Folder of the corpora, relative to the working copy when not absolute.
         platform: Name of the platform.
     """
@@ -43,6 +45,8 @@ class Settings:
     grid: str = "demo"
     select: str = ""
     archive: str = "archive"
+    archive_id: str = ""
+    archives: tuple[str, ...] = ()
     volume: str = "volume"
     platform: str = "local"
 
@@ -91,10 +95,22 @@ def load_settings(
 
     data = {**document.data, **changed}
     check(data, where, layout.schema_file(root, "config"), validate)
-    settings = Settings(root=root.absolute(), **data)
+    settings = Settings(root=root.absolute(), **_with_endpoint(data))
     _refuse_missing(root, "grid", settings.grid, where("grid"))
     _refuse_missing(root, "platform", settings.platform, where("platform"))
     return settings
+
+
+def _with_endpoint(data: dict[str, Any]) -> dict[str, Any]:
+    """Addresses of buckets with the endpoint that belongs to them."""
+    endpoint = data.pop("endpoint_url", "")
+
+    def at(address: str) -> str:
+        is_bare = endpoint and address.startswith("s3://") and "?" not in address
+        return f"{address}?endpoint_url={endpoint}" if is_bare else address
+
+    also = tuple(at(address) for address in data.get("archives", ()))
+    return {**data, "archive": at(data.get("archive", "archive")), "archives": also}
 
 
 def _text(value: object) -> object:

@@ -25,9 +25,9 @@ class Receipt(NamedTuple):
     record: str
     archive: str
 
-    def is_astray(self, index: frozenset[str], archive: str | None) -> bool:
-        """Whether an archive does not bear it out: another one, or one that lost the record."""
-        return self.archive != archive or self.record not in index
+    def is_astray(self, index: frozenset[str], archives: Iterable[str | None]) -> bool:
+        """Whether no archive bears it out: other ones, or one that lost the record."""
+        return self.archive not in archives or self.record not in index
 
 
 def receipts(root: Path) -> Iterator[Receipt]:
@@ -50,7 +50,14 @@ def forget(root: Path, given_up: Iterable[Receipt]) -> None:
         (root / receipt.path).unlink(missing_ok=True)
 
 
-def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: str) -> None:
+def vouch(
+    root: Path,
+    *,
+    index: frozenset[str],
+    archive: str | None,
+    address: str,
+    others: frozenset[str] = frozenset(),
+) -> None:
     """Refuse an archive that lacks what this working copy deposited.
 
     Args:
@@ -58,12 +65,13 @@ def vouch(root: Path, *, index: frozenset[str], archive: str | None, address: st
         index: Keys of all records of the archive.
         archive: Identity of the archive, None when it holds nothing.
         address: Where the archive is.
+        others: Identities of archives that are read as well.
 
     Raises:
         ArchiveRefusal: for another archive, or one that lost records.
     """
     known = list(receipts(root))
-    foreign = [r.archive for r in known if r.archive != archive]
+    foreign = [r.archive for r in known if r.archive not in {archive, *others}]
     if foreign:
         raise ArchiveRefusal(
             "this is not the archive that this working copy deposited into, so nothing was planned",

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from quantgrid import atomic, layout, terminal, warm_server
-from quantgrid.archive import Archive
+from quantgrid.archive import opened, waiting
 from quantgrid.archive.record import parse_record
+from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
 from quantgrid.errors import ConfigRefusal, DataFault, QuantgridError
 from quantgrid.forms import METHODS
@@ -28,7 +29,6 @@ from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
 from quantgrid.select import choose
 from quantgrid.spec import BASE, Cell
-from quantgrid.store import open_store
 from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
 
 Wildcards = Any
@@ -101,8 +101,8 @@ class Workflow:
 
     @cached_property
     def archive(self) -> str:
-        """The option that names the archive."""
-        return shlex.join(["--archive", self.settings.archive])
+        """The options that name the archive, and those that are read as well."""
+        return shlex.join(opened.words(self.settings))
 
     @cached_property
     def run(self) -> str:
@@ -288,7 +288,9 @@ class Workflow:
         try:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
-            Controller(self.root, open_store(self.settings.archive, self.root)).start()
+            archive = opened.of(self.settings, self.root)
+            Controller(self.root, archive.store).start()
+            waiting.start(self.root, archive, SystemClock())
             if self.platform.warm and self.plan.num_to_make > 1:
                 warm_server.start()
             if snakemake.local_exec:
@@ -345,9 +347,10 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     Raises:
         ArchiveRefusal: when the archive is not the one that holds this working copy's deposits.
     """
-    archive = Archive(open_store(settings.archive, root))
+    archive = opened.of(settings, root)
     index = archive.index()
-    vouch(root, index=index, archive=archive.find_identity(), address=archive.store.address)
+    identity, others = archive.find_identity(), archive.other_identities()
+    vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
     wanted = choose(lineage.grid.cells, settings.select)
     return Plan(lineage, index, local_results(root, lineage), wanted)
 

@@ -10,12 +10,10 @@ from quantgrid.errors import ConfigRefusal, PlatformFault
 from quantgrid.store import Store, open_store
 from quantgrid.store import s3 as s3_module
 from quantgrid.store.s3 import S3Store
-from quantgrid.store.s3_calls import Patience
 from quantgrid.store.s3_place import parse_place
 from s3_proxy import Plan, Proxy, Request, proxy
-from s3_server import NO_SERVER, Server, program, rclone
+from s3_server import HASTY, NO_SERVER, Server, program, rclone
 
-HASTY = Patience(attempts=4, first_s=0.01, longest_s=0.05, connect_s=2, read_s=2)
 BIG = bytes(range(256)) * 4 * 6000
 
 

@@ -114,7 +114,9 @@ def test_settings_name_key_and_line_when_unknown(copy: Path) -> None:
         load_settings(copy, {})
 
     assert "'archiv' is no key here, did you mean 'archive'?" in str(refusal.value)
-    assert "grid, select, archive, volume, platform" in str(refusal.value)
+    assert "grid, select, archive, archive_id, archives, endpoint_url, volume, platform" in str(
+        refusal.value
+    )
     assert "(config/config.yaml:3)" in str(refusal.value)
 
 

@@ -6,11 +6,13 @@ created once: whoever comes second with the same fingerprint gets the first one 
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from quantgrid import atomic, layout
+from quantgrid.archive.index import Index
 from quantgrid.archive.record import Record, parse_record, refuse_misplaced, sealed
 from quantgrid.clock import Clock, timestamp
 from quantgrid.errors import ArchiveRefusal, DataFault
@@ -39,21 +41,38 @@ class Deposit(NamedTuple):
 
 
 class Archive:
-    """An archive in a store."""
+    """An archive in a store.
 
-    __slots__ = ("store",)
+    Args:
+        store: Where records are looked for first, and deposited.
+        others: Where records are looked for as well.
+        pin: The id that the archive must have; empty for any.
+    """
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    __slots__ = ("others", "pin", "store")
+
+    def __init__(self, store: Store, others: Sequence[Store] = (), pin: str = "") -> None:
+        self.store, self.others, self.pin = store, tuple(others), pin
 
     def find_identity(self) -> str | None:
         """The random id of this archive, or None when nothing was ever deposited.
 
         Raises:
+            ArchiveRefusal: when it is not the one that is pinned.
             DataFault: when the identity object is damaged.
         """
         data = self.store.find(layout.ARCHIVE_IDENTITY)
-        return None if data is None else _identity_of(data, self.store.address)
+        found = None if data is None else _identity_of(data, self.store.address)
+        if self.pin and found != self.pin:
+            raise ArchiveRefusal(
+                "this is not the archive that the configuration pins",
+                expected=f"archive {self.pin}",
+                seen=f"archive {found}" if found else "a place without an archive",
+                where=self.store.address,
+                do="Nothing is lost: look whether `archive` and `endpoint_url` name the right "
+                "place, or change `archive_id`.",
+            )
+        return found
 
     def identity(self) -> str:
         """The random id of this archive, which holds records.
@@ -71,11 +90,18 @@ class Archive:
             )
         return found
 
+    def other_identities(self) -> frozenset[str]:
+        """The ids of the other archives, as far as they have one."""
+        found = [Archive(store).find_identity() for store in self.others]
+        return frozenset(identity for identity in found if identity)
+
     def index(self) -> frozenset[str]:
-        """The keys of all records, from one listing; contents are not read."""
-        return frozenset(
-            key for kind in layout.RECORD_KINDS for key in self.store.list(kind) if is_record(key)
-        )
+        """The keys of all records, here and in the others; contents are not read.
+
+        Raises:
+            PlatformFault: when a store cannot be read: nothing is taken for missing.
+        """
+        return frozenset().union(*(_index_of(store) for store in (self.store, *self.others)))
 
     def find_record(self, key: str) -> Record | None:
         """A verified record, or None when the archive lacks it.
@@ -83,9 +109,11 @@ class Archive:
         Raises:
             DataFault: when the record is damaged, or belongs under another key.
         """
-        data = self.store.find(key)
-        where = f"{self.store.address}/{key}"
-        return None if data is None else parse_record(data, where=where, key=key)
+        for store in (self.store, *self.others):
+            data = store.find(key)
+            if data is not None:
+                return parse_record(data, where=f"{store.address}/{key}", key=key)
+        return None
 
     def record(self, key: str) -> Record:
         """A verified record.
@@ -111,12 +139,15 @@ class Archive:
         """
         expected = record["blobs"][name]
         key = layout.blob_key(expected["sha256"])
-        try:
-            path = self.store.fetch(key, cache)
-        except KeyError:
-            raise self._damaged(key, expected, "nothing") from None
-        self._verify(key, expected, path)
-        return path
+        for store in (self.store, *self.others):
+            with suppress(KeyError):
+                path = store.fetch(key, cache)
+                if store.is_remote and difference(path, expected):
+                    path.unlink()  # the copy here may have been damaged, not the store's
+                    path = store.fetch(key, cache)
+                self._verify(key, expected, path)
+                return path
+        raise self._damaged(key, expected, "nothing")
 
     def files(self, record: Record, cache: Path) -> dict[str, Path]:
         """Local paths with verified bytes of all files of a record, by name."""
@@ -149,9 +180,13 @@ class Archive:
         archive = self._identity(clock)
         for name, path in files.items():
             self._put_file(body["blobs"][name], path)
+        if self.store.is_remote:
+            Index(self.store).begin(key)
         fence()
         is_first = self.store.put_once(key, atomic.json_bytes(sealed(body)))
-        stored = self.record(key)
+        stored = Archive(self.store).record(key)
+        if self.store.is_remote:
+            Index(self.store).finish(key)
         if not is_first:
             _refuse_other_result(body, stored, f"{self.store.address}/{key}")
         return Deposit(key, stored["digest"], archive)
@@ -160,15 +195,19 @@ class Archive:
         key = layout.blob_key(expected["sha256"])
         if self.store.size(key) is None:
             self.store.put_file_once(key, path)
-        self._verify(key, expected, self.store.fetch(key, path.parent))
+        self._verify(key, expected, self.store.fetch(key, self._fresh(key, path.parent)))
+
+    def _fresh(self, key: str, cache: Path) -> Path:
+        """A cache that holds no copy of a key: what was just written is read back."""
+        copy = cache / key
+        if self.store.is_remote:
+            copy.unlink(missing_ok=True)
+        return cache
 
     def _verify(self, key: str, expected: Mapping[str, Any], path: Path) -> None:
-        seen_bytes = path.stat().st_size
-        if seen_bytes != expected["size_bytes"]:
-            raise self._damaged(key, expected, f"{seen_bytes} bytes")
-        seen = digest_file(path)
-        if seen != expected["sha256"]:
-            raise self._damaged(key, expected, f"sha256 {seen}")
+        seen = difference(path, expected)
+        if seen:
+            raise self._damaged(key, expected, seen)
 
     def _damaged(self, key: str, expected: Mapping[str, Any], seen: str) -> DataFault:
         return DataFault(
@@ -181,7 +220,7 @@ class Archive:
 
     def _identity(self, clock: Clock) -> str:
         """The id of this archive, made now when nothing was ever deposited."""
-        if self.find_identity() is None and not self.index():
+        if self.find_identity() is None and not _index_of(self.store):
             new = {"id": os.urandom(16).hex(), "created": timestamp(clock.now())}
             self.store.put_once(layout.ARCHIVE_IDENTITY, atomic.json_bytes(new))
         return self.identity()
@@ -217,9 +256,18 @@ def owners(index: frozenset[str]) -> Iterator[tuple[str, str]]:
             yield owner, fingerprint
 
 
-def is_record(key: str) -> bool:
-    """Whether a key has the shape of `layout.record_key`; an owner has two parts."""
-    return key.count("/") == 4 and key.endswith(f"/{layout.RECORD_FILE}")
+def difference(path: Path, expected: Mapping[str, Any]) -> str | None:
+    """How a file is not what a record says of it, None when it is."""
+    seen_bytes = path.stat().st_size
+    if seen_bytes != expected["size_bytes"]:
+        return f"{seen_bytes} bytes"
+    seen = digest_file(path)
+    return None if seen == expected["sha256"] else f"sha256 {seen}"
+
+
+def _index_of(store: Store) -> frozenset[str]:
+    index = Index(store)
+    return index.read() if store.is_remote else index.listed()
 
 
 def _identity_of(data: bytes, address: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import layout
-from quantgrid.archive import Archive, is_record
+from quantgrid.archive import Archive
 from quantgrid.archive.record import Record
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest_file
@@ -66,7 +66,7 @@ class _Reader:
             self._name(layout.ARCHIVE_IDENTITY, fault.message())
 
     def read_record(self, key: str) -> None:
-        if not is_record(key):
+        if not layout.is_record(key):
             self._name(key, "is no record")
             return
         try:

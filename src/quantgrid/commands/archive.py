@@ -73,7 +73,7 @@ def _status(archive: Archive, options: argparse.Namespace) -> int:
 
 def _astray(archive: Archive, root: Path) -> list[receipts.Receipt]:
     index, identity = archive.index(), archive.find_identity()
-    return [each for each in receipts.receipts(root) if each.is_astray(index, identity)]
+    return [each for each in receipts.receipts(root) if each.is_astray(index, {identity})]
 
 
 def _folded(root: Path) -> dict[str, str]:

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from quantgrid import atomic, layout, ledger
-from quantgrid.archive import Archive
-from quantgrid.store import open_store
+from quantgrid.archive.opened import configure as configure_archive
+from quantgrid.archive.opened import opened
 
 HELP = "bring an archived record back into results/ and the ledger"
 
@@ -13,7 +13,7 @@ HELP = "bring an archived record back into results/ and the ledger"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("record", help="key of the record in the archive")
-    parser.add_argument("--archive", required=True, help="address of the archive")
+    configure_archive(parser)
     parser.add_argument("--out", required=True, type=Path, help="result file to publish")
 
 
@@ -27,7 +27,7 @@ def main(options: argparse.Namespace) -> int:
         DataFault: when the record or the ledger is damaged.
     """
     root = Path.cwd()
-    record = Archive(open_store(options.archive, root)).record(options.record)
+    record = opened(options, root).record(options.record)
     ledger.enter(root / layout.LEDGER, root / layout.LEDGER_LOCK, record)
     atomic.publish_json(root / options.out, record)
     return 0

@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 
 from quantgrid import layout, receipts
-from quantgrid.archive import Archive
+from quantgrid.archive.opened import configure as configure_archive
+from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
 from quantgrid.job import Job
 from quantgrid.runner import Machine, Runner
-from quantgrid.store import open_store
 
 HELP = "run the scripts of one job under the cell contract and deposit what they made"
 
@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("job", help="the job, as JSON (see quantgrid.job)")
     parser.add_argument("--receipt", required=True, type=Path, help="receipt to publish")
-    parser.add_argument("--archive", required=True, help="address of the archive")
+    configure_archive(parser)
     parser.add_argument("--root", required=True, type=Path, help="folder of the Snakefile")
     parser.add_argument("--volume", required=True, type=Path, help="folder of the volume")
     parser.add_argument("--platform", default="local", help="name of the platform")
@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
         device=options.device,
         threads=options.threads,
     )
-    runner = Runner(Archive(open_store(options.archive, root)), machine, SystemClock())
+    runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
     deposit = runner.run(Job.from_json(options.job), progress=progress)
     receipts.publish(root / options.receipt, deposit)

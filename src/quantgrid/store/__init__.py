@@ -34,6 +34,10 @@ class Store(Protocol):
     def address(self) -> str:
         """What a person would type to find this store."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether every look costs a request, so that a listing of all is dear."""
+
     def get(self, key: str) -> bytes:
         """The bytes of a key.
 

@@ -27,6 +27,11 @@ class FolderStore:
         """The folder."""
         return str(self.root)
 
+    @property
+    def is_remote(self) -> bool:
+        """A listing of a folder costs little; see `Store.is_remote`."""
+        return False
+
     def get(self, key: str) -> bytes:
         """The bytes of a key; see `Store.get`."""
         data = self.find(key)

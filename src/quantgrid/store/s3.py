@@ -49,6 +49,11 @@ class S3Store:
         return self._place.address
 
     @property
+    def is_remote(self) -> bool:
+        """A listing costs a request for a thousand keys; see `Store.is_remote`."""
+        return True
+
+    @property
     def num_requests(self) -> int:
         """HTTP requests so far, repeats included."""
         return self._calls.num_requests

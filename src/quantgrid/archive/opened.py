@@ -1,0 +1,41 @@
+"""The archive that a command line names: options, and the archive that they mean."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quantgrid.archive import Archive
+from quantgrid.store import open_store
+
+if TYPE_CHECKING:  # the runner reads no configuration
+    from quantgrid.load import Settings
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that name an archive."""
+    parser.add_argument("--archive", required=True, help="address of the archive")
+    parser.add_argument("--also", action="append", default=[], help="archive to read from as well")
+    parser.add_argument("--archive-id", default="", help="id that the archive must have")
+
+
+def words(settings: "Settings") -> list[str]:
+    """The options of a command line that name the archive of the settings."""
+    pinned = ["--archive-id", settings.archive_id] if settings.archive_id else []
+    also = [word for address in settings.archives for word in ("--also", address)]
+    return ["--archive", settings.archive, *also, *pinned]
+
+
+def opened(options: argparse.Namespace, root: Path) -> Archive:
+    """The archive that the options mean."""
+    return _at(options.archive, options.also, options.archive_id, root)
+
+
+def of(settings: "Settings", root: Path) -> Archive:
+    """The archive of a working copy, with those that are read as well."""
+    return _at(settings.archive, settings.archives, settings.archive_id, root)
+
+
+def _at(address: str, also: Iterable[str], pin: str, root: Path) -> Archive:
+    others = [open_store(each, root) for each in also]
+    return Archive(open_store(address, root), others, pin)

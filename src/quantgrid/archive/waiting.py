@@ -1,0 +1,95 @@
+"""Finished work whose archive cannot be written waits on the volume, and is deposited later.
+
+Credentials expire, networks fail, buckets fill up: none of it is a reason to train again.
+"""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from quantgrid import atomic, layout
+from quantgrid.archive import Archive
+from quantgrid.archive.index import Index
+from quantgrid.archive.record import Record, parse_record, sealed
+from quantgrid.clock import Clock
+from quantgrid.errors import DataFault, PlatformFault
+
+
+def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path]) -> Path:
+    """Move the files of a record aside and publish its body beside them; where that is.
+
+    The body comes last: a folder without one is the rest of a process that died.
+    """
+    folder = layout.waiting_folder(root, key)
+    (folder / layout.WAITING_FILES).mkdir(parents=True, exist_ok=True)
+    for name, path in files.items():
+        path.replace(folder / layout.WAITING_FILES / name)
+    atomic.publish_json(folder / layout.WAITING_BODY, sealed(body))
+    return folder
+
+
+def kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> PlatformFault:
+    """The sentence of a deposit that has to wait."""
+    return PlatformFault(
+        f"the result is finished and could not be deposited: {fault.what}",
+        expected=fault.expected,
+        seen=fault.seen,
+        where=f"{key} waits in {folder.relative_to(root)}",
+        do="Nothing is lost or made again: mend what is named (" + (fault.do or "see above") + ") "
+        "and run again, or `quantgrid archive deposit`.",
+    )
+
+
+def find(root: Path, key: str) -> Record | None:
+    """The record that waits under a key, None when none does."""
+    path = layout.waiting_folder(root, key) / layout.WAITING_BODY
+    with suppress(FileNotFoundError, DataFault):
+        return parse_record(path.read_bytes(), where=str(path), key=key)
+    return None
+
+
+def keys(root: Path) -> Iterator[str]:
+    """The keys of all records that wait, sorted."""
+    for path in sorted((root / layout.WAITING).glob(f"*/{layout.WAITING_BODY}")):
+        with suppress(ValueError, KeyError, TypeError):
+            told = json.loads(path.read_bytes())
+            yield layout.record_key(told["kind"], told["cell"], told["fingerprint"])
+
+
+def deposit(root: Path, archive: Archive, key: str, clock: Clock) -> bool:
+    """Deposit the record that waits under a key, if one does; whether one did.
+
+    Raises:
+        DataFault: when its files are no longer what it says.
+        PlatformFault: when the archive still cannot be written; it goes on waiting.
+    """
+    record = find(root, key)
+    if record is None:
+        return False
+    folder = layout.waiting_folder(root, key)
+    files = {name: folder / layout.WAITING_FILES / name for name in record["blobs"]}
+    sealing = {"schema", "version", "digest"}
+    body = {name: value for name, value in record.items() if name not in sealing}
+    archive.deposit(key, body, files, clock=clock)
+    (folder / layout.WAITING_BODY).unlink()
+    shutil.rmtree(folder)
+    return True
+
+
+def start(root: Path, archive: Archive, clock: Clock) -> None:
+    """What a controller does first: deposit what waits, and pack the index when it has grown."""
+    for record in deposit_all(root, archive, clock):
+        print(f"deposited {record}, which had waited here", file=sys.stderr, flush=True)
+    if archive.store.is_remote:
+        Index(archive.store).compact()
+
+
+def deposit_all(root: Path, archive: Archive, clock: Clock) -> Iterator[str]:
+    """Deposit everything that waits; the keys, one by one as they are done."""
+    for key in list(keys(root)):
+        if deposit(root, archive, key, clock):
+            yield key
