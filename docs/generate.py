@@ -72,7 +72,8 @@ def science() -> str:
 def commands() -> str:
     """The commands of `quantgrid`, each with the sentence of its own help."""
     folder = ROOT / "src" / "quantgrid" / "commands"
-    names = sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
+    found = sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
+    names = [name for name in found if not name.startswith("_")]
     return _table(
         ("command", "what it does"),
         [

@@ -48,6 +48,7 @@ ATTEMPTS_LOCK = "work/attempts.lock"
 BLOB_CACHE = "work/blobs"
 STORE_FACTS = "work/stores"
 WAITING = "work/waiting"
+PULLED = "pulled"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
 LEDGER_LOCK = "work/ledger.lock"
@@ -264,6 +265,11 @@ STATE = "state"
 def state_folder(volume: Path, owner: str, stage: str, fingerprint: str) -> Path:
     """What outlives the attempts of a stage; the first digits keep two fingerprints apart."""
     return volume / STATE / owner / f"{stage}.{fingerprint[:16]}"
+
+
+def states_of(volume: Path, owner: str, fingerprint: str) -> list[Path]:
+    """The folders of training state that led to a record."""
+    return sorted((volume / STATE / owner).glob(f"*.{fingerprint[:16]}"))
 
 
 def link_file(state: Path) -> Path:

@@ -6,7 +6,7 @@ One row per cell and fingerprint, sorted; rows are added or brought up to date, 
 import csv
 import fcntl
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from quantgrid import atomic
@@ -17,22 +17,25 @@ COLUMNS = ("cell", "fingerprint", "verdict", "where", "when", "cost_usd")
 
 
 def enter(path: Path, lock: Path, record: Record) -> None:
-    """Add a folded record to the ledger, or bring its row up to date.
+    """Add a folded record to the ledger, or bring its row up to date; see `enter_all`."""
+    enter_all(path, lock, [record])
+
+
+def enter_all(path: Path, lock: Path, records: Iterable[Record]) -> None:
+    """Add folded records to the ledger, or bring their rows up to date, in one publication.
 
     Args:
         path: The ledger.
         lock: A file that serialises the folds of this working copy.
-        record: A verified record of kind `cells`.
+        records: Verified records of kind `cells`.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         rows = read(path)
-        row = _row(record)
-        key = (row["cell"], row["fingerprint"])
-        if rows.get(key) != row:
-            rows[key] = row
-            atomic.publish(path, _text(rows).encode())
+        new = {(row["cell"], row["fingerprint"]): row for row in map(_row, records)}
+        if any(rows.get(key) != row for key, row in new.items()):
+            atomic.publish(path, _text(rows | new).encode())
 
 
 def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:

@@ -86,6 +86,7 @@ def test_status_compares_archive_and_working_copy_when_asked(copy: Path, call: C
         "unfolded": [key_of(body("cells", "n0-t1k-s0/none"))],
         "superseded": [key_of(body("cells", of="old"))],
         "unarchived": [gone],
+        "waiting": [],
     }
     text = call("status").stdout
     assert archive.identity() in text

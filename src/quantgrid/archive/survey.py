@@ -16,7 +16,8 @@ class Survey:
 
     `astray` are receipts of this working copy that another archive gave or whose record is gone,
     `unfolded` archived records of cells without a result here, `superseded` those of cells whose
-    result here is another record, `unarchived` results here whose record the archive lacks.
+    result here is another record, `unarchived` results here whose record the archive lacks,
+    `waiting` finished results that could not be deposited yet.
     """
 
     address: str
@@ -26,6 +27,7 @@ class Survey:
     unfolded: tuple[str, ...]
     superseded: tuple[str, ...]
     unarchived: tuple[str, ...]
+    waiting: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """All of it as JSON."""
@@ -41,6 +43,7 @@ class Survey:
             ("archived, not folded here", self.unfolded),
             ("archived, another record is folded here", self.superseded),
             ("folded here, not archived", self.unarchived),
+            ("finished here, waiting for the archive", self.waiting),
         ):
             lines.append(f"{words}: {len(names)}")
             lines += [f"  {name}" for name in names[:_NAMED]]
@@ -55,6 +58,7 @@ def survey(
     identity: str | None,
     astray: Iterable[str],
     folded: Mapping[str, str],
+    waiting: Iterable[str] = (),
 ) -> Survey:
     """Compare an archive with a working copy.
 
@@ -64,6 +68,7 @@ def survey(
         identity: Its id, None when nothing was ever deposited.
         astray: Receipts of the working copy that the archive does not bear out.
         folded: Cell id to fingerprint of the result in the working copy.
+        waiting: Keys of results that could not be deposited yet.
     """
     here = {layout.record_key("cells", cell, own) for cell, own in folded.items()}
     away = sorted(key for key in index - here if key.startswith("cells/"))
@@ -76,4 +81,5 @@ def survey(
         unfolded=tuple(key for key in away if layout.owner_of(key) not in folded),
         superseded=tuple(key for key in away if layout.owner_of(key) in folded),
         unarchived=tuple(sorted(here - index)),
+        waiting=tuple(waiting),
     )

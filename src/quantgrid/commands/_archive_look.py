@@ -1,0 +1,119 @@
+"""The acts of `quantgrid archive` that look: status, list, show, verify."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from quantgrid import layout
+from quantgrid.archive import Archive, waiting
+from quantgrid.archive.survey import survey
+from quantgrid.archive.verify import verify
+from quantgrid.commands._archive_move import astray
+from quantgrid.errors import ConfigRefusal, DataFault
+from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.load import Settings, load_grid
+
+
+def status(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+    """Tell what the archive holds and what this working copy has of it."""
+    index, root = archive.index(), Path.cwd()
+    found = survey(
+        index,
+        address=archive.store.address,
+        identity=archive.find_identity(),
+        astray=[str(receipt.path) for receipt in astray(archive, root)],
+        folded=_folded(root),
+        waiting=waiting.keys(root),
+    )
+    print(json.dumps(found.to_json(), indent=2) if options.json else found.text())
+    return 0
+
+
+def _folded(root: Path) -> dict[str, str]:
+    """Fingerprints of the results of a working copy by cell; unreadable ones count as missing."""
+    found = {}
+    for path in root.glob(layout.RESULT_FILES):
+        try:
+            record = json.loads(path.read_bytes())
+            found[str(record["cell"])] = str(record["fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def list_keys(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+    """Print the keys of all records, sorted."""
+    keys = sorted(key for key in archive.index() if key.startswith(options.kind or ""))
+    print(json.dumps(keys, indent=2) if options.json else "\n".join(keys))
+    return 0
+
+
+def show(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
+    """Print the records of one cell or milestone."""
+    keys = {key for key in archive.index() if layout.owner_of(key) == options.cell}
+    if not keys:
+        owners = {layout.owner_of(key) for key in archive.index()}
+        near = get_close_matches(options.cell, owners, n=1)
+        raise ConfigRefusal(
+            f"the archive holds no record of {options.cell}"
+            + (f", did you mean {near[0]}?" if near else ""),
+            where=archive.store.address,
+        )
+    current = current_records(settings)
+    rows = [_row(archive, key, current) for key in keys]
+    rows.sort(key=lambda row: (row["kind"], row["deposited"], row["fingerprint"]))
+    newest = {row["kind"]: row["fingerprint"] for row in rows}
+    for row in rows:
+        row["is_newest"] = newest[row["kind"]] == row["fingerprint"]
+    print(json.dumps(rows, indent=2) if options.json else "\n".join(map(_line, rows)))
+    return 0
+
+
+def current_records(settings: Settings) -> frozenset[str]:
+    """Keys of the records that the grid means now."""
+    lineage: Lineage = trace(load_grid(settings.root, settings.grid), Science(settings.root))
+    stages = (lineage.milestones, lineage.weights, lineage.cells)
+    return frozenset(stage.record for each in stages for stage in each.values())
+
+
+def _row(archive: Archive, key: str, current: frozenset[str]) -> dict[str, Any]:
+    kind, fingerprint = key.partition("/")[0], key.rsplit("/", 2)[1]
+    row = {"kind": kind, "fingerprint": fingerprint, "is_current": key in current}
+    try:
+        record = archive.record(key)
+    except DataFault as fault:
+        return {**row, "deposited": "", "problem": fault.message()}
+    told = ("stage", "science", "verdict", "deposited")
+    return {**row, **{name: record[name] for name in told}, "loss": record["results"].get("loss")}
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    words = [row["kind"], row["fingerprint"][:16]]
+    if "problem" in row:
+        return " ".join([*words, row["problem"]])
+    words += [row["deposited"], row["stage"], row["verdict"] or "unjudged"]
+    words += [f"loss {row['loss']:.4f}"] if row["loss"] is not None else []
+    return " ".join(words + [word for word in ("current", "newest") if row[f"is_{word}"]])
+
+
+def check(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+    """Read every byte, and name what is damaged with the cells that need it."""
+    found = verify(archive, Path.cwd() / layout.BLOB_CACHE, _tell)
+    if options.json:
+        damages = {damage.key: damage.problem for damage in found.damages}
+        cells = {damage.key: damage.cells for damage in found.damages}
+        counts = {"records": found.records, "blobs": found.blobs}
+        print(json.dumps({**counts, "damaged": damages, "cells": cells}, indent=2))
+    else:
+        for damage in found.damages:
+            print(damage.line())
+        print(f"read {found.records} records and {found.blobs} blobs: {len(found.damages)} damaged")
+    return DataFault.exit_code if found.damages else 0
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

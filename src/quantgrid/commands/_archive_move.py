@@ -1,0 +1,159 @@
+"""The acts of `quantgrid archive` that bring results somewhere: fold, copy, deposit, forget, gc."""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from quantgrid import atomic, layout, ledger, receipts
+from quantgrid.archive import Archive, bulk, waiting
+from quantgrid.archive.record import Record
+from quantgrid.clock import SystemClock
+from quantgrid.errors import DataFault
+from quantgrid.lineage import Science, trace
+from quantgrid.load import Settings, load_grid
+from quantgrid.select import choose
+from quantgrid.store import open_store
+
+_TELL = 100
+
+
+def fold(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
+    """Bring every current record of the selected cells back, but those that are here already."""
+    root, index = Path.cwd(), archive.index()
+    grid = load_grid(settings.root, settings.grid)
+    lineage = trace(grid, Science(settings.root))
+    cells = choose(grid.cells, settings.select)
+    wanted = {lineage.cells[cell.id].record for cell in cells} & index
+    missing = sorted(key for key in wanted if not _is_folded(root, key))
+    found: list[Record] = []
+    damaged: list[str] = []
+    for key, record in bulk.records(archive, missing):
+        if isinstance(record, DataFault):
+            damaged.append(f"{key}: {record.message()}")
+        else:
+            found.append(record)
+        _tell("read", len(found) + len(damaged), len(missing))
+    ledger.enter_all(root / layout.LEDGER, root / layout.LEDGER_LOCK, found)
+    for record in found:  # the results come last: where one is, the ledger knows of it
+        atomic.publish_json(_result(root, str(record["cell"])), record)
+    said = {"folded": len(found), "here": len(wanted) - len(missing), "damaged": damaged}
+    said["not_archived"] = len(cells) - len(wanted)
+    if options.json:
+        print(json.dumps(said, indent=2))
+    else:
+        print("\n".join([*damaged, _folded_line(said)]))
+    return DataFault.exit_code if damaged else 0
+
+
+def _folded_line(said: dict[str, object]) -> str:
+    return (
+        f"folded {said['folded']} results; {said['here']} were here already, "
+        f"{said['not_archived']} are not in the archive"
+    )
+
+
+def _is_folded(root: Path, key: str) -> bool:
+    try:
+        told = json.loads(_result(root, layout.owner_of(key)).read_bytes())
+        return bool(told["fingerprint"] == layout.fingerprint_of(key))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _result(root: Path, cell: str) -> Path:
+    base, _, variant = cell.partition("/")
+    return root / layout.RESULT.format(base=base, variant=variant)
+
+
+def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
+    """Copy the archive to another place, with its identity."""
+    root = Path.cwd()
+    target = Archive(open_store(_with_endpoint(options.to, settings), root))
+    number = 0
+    for number, _ in enumerate(bulk.copy(archive, target, root / layout.BLOB_CACHE), start=1):
+        _tell("copied", number, None)
+    said = {"copied": number, "to": target.store.address, "archive": target.identity()}
+    line = f"copied {number} records to {said['to']}: archive {said['archive']}"
+    print(json.dumps(said, indent=2) if options.json else line)
+    return 0
+
+
+def _with_endpoint(address: str, settings: Settings) -> str:
+    """An address without endpoint is at the one of the settings."""
+    _, has, endpoint = settings.archive.partition("?endpoint_url=")
+    is_bare = has and address.startswith("s3://") and "?" not in address
+    return f"{address}?endpoint_url={endpoint}" if is_bare else address
+
+
+def deposit(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+    """Deposit the results that wait here for their archive."""
+    done = []
+    for key in waiting.deposit_all(Path.cwd(), archive, SystemClock()):
+        done.append(key)
+        print(f"deposited {key}", file=sys.stderr, flush=True)
+    print(json.dumps(done, indent=2) if options.json else f"deposited {len(done)} results")
+    return 0
+
+
+def forget(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+    """Remove receipts of other archives and of lost records."""
+    root = Path.cwd()
+    given_up = astray(archive, root)
+    if options.json:
+        print(json.dumps([str(receipt.path) for receipt in given_up], indent=2))
+    else:
+        for receipt in given_up:
+            print(f"{receipt.path}: {receipt.record} in archive {receipt.archive}")
+    if options.yes:
+        receipts.forget(root, given_up)
+    said = "forgot" if options.yes else "would forget (with --yes)"
+    print(f"{said} {len(given_up)} receipts", file=sys.stderr)
+    return 0
+
+
+def astray(archive: Archive, root: Path) -> list[receipts.Receipt]:
+    """Receipts of a working copy that no archive bears out."""
+    index = archive.index()
+    known = {archive.find_identity(), *archive.other_identities()}
+    return [each for each in receipts.receipts(root) if each.is_astray(index, known)]
+
+
+def gc(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
+    """Delete training state whose result is in the archive, verified; it reports first."""
+    root = Path.cwd()
+    found = list(_spent(archive, root / settings.volume, root / layout.BLOB_CACHE))
+    total = sum(size for _, size in found)
+    for path, _ in found if options.yes else ():
+        shutil.rmtree(path)
+    said = "deleted" if options.yes else "would delete (with --yes)"
+    if options.json:
+        rows = [{"path": str(path), "size_bytes": size} for path, size in found]
+        print(json.dumps(rows, indent=2))
+    else:
+        print("\n".join(f"{path}: {size} bytes" for path, size in found) or "nothing to delete")
+    print(f"{said} {len(found)} folders of state, {total} bytes", file=sys.stderr)
+    return 0
+
+
+def _spent(archive: Archive, volume: Path, cache: Path) -> Iterator[tuple[Path, int]]:
+    """Folders of state whose record and files are there and whole."""
+    verified: dict[Path, str] = {}
+    for key in sorted(archive.index()):
+        kind, owner, own = key.partition("/")[0], layout.owner_of(key), layout.fingerprint_of(key)
+        if kind == "cells":
+            continue
+        for folder in layout.states_of(volume, owner, own):
+            verified[folder] = key
+    for folder, key in sorted(verified.items()):
+        archive.files(archive.record(key), cache)  # raises for the first damage: nothing goes
+        files = (path for path in folder.rglob("*") if path.is_file())
+        yield folder, sum(path.stat().st_size for path in files)
+
+
+def _tell(word: str, number: int, total: int | None) -> None:
+    if number % _TELL == 0:
+        of = f" of {total}" if total else ""
+        print(f"{word} {number}{of}", file=sys.stderr, flush=True)
