@@ -81,6 +81,10 @@ def vouch(
             do="Nothing is lost there: set `archive` to the right place, "
             f"or give those receipts up: `quantgrid archive forget --archive {address} --yes`.",
         )
+    _refuse_lost(known, index, address)
+
+
+def _refuse_lost(known: list[Receipt], index: frozenset[str], address: str) -> None:
     lost = [r for r in known if r.record not in index]
     if lost:
         names = ", ".join(r.record for r in lost[:_NAMED])
