@@ -1,4 +1,4 @@
-"""Branch off a milestone and let the rate fall to zero with rounded weights: a trained form."""
+"""Train with rounded weights, in the cool-down of a milestone or from the first step: a form."""
 
 from functools import partial
 from importlib import import_module
@@ -25,8 +25,10 @@ def main() -> None:
     )
     method = import_module(f"quantlm.methods.{form['method']}")
     trainer = Trainer.start(trunk, view, device, forward=method.forward(form))
-    milestone = cell.parents["milestone"][tensorfile.STATE_FILE]
-    state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
+    added = method.extend(trainer, form)
+    if milestone := cell.parents.get("milestone"):
+        start = num_steps - steps["cooldown_steps"]
+        state.load_state(milestone[tensorfile.STATE_FILE], trainer, step=start, fresh=added)
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )

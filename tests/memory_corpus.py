@@ -59,6 +59,8 @@ def form(method: str, bits: int | str, group: int | str, scale: str | None) -> d
         "damping": 0.01,
         "calibration_sequences": 128,
         "start": "cooldown",
+        "activation_bits": None,
+        "kv_bits": None,
         "tag": None,
     }
 

@@ -1,7 +1,7 @@
 """Which fields of a form go together: a contradiction is refused before anything is planned.
 
-Each method says what it takes, so that no field of a spec is ever there without a meaning; a
-method whose science is not written yet may be declared here (config/grids/paper.yaml does).
+Each method says what it takes, so that no field of a spec is ever there without a meaning.  A
+method is declared here and written in `quantlm.methods` (docs/guides/add-a-method.md).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +20,8 @@ TERNARY = "ternary"
 TERNARY_BITS = 1.58
 """log2(3), as the literature rounds it."""
 
+_STANDARD_DTYPES = ("e8m0", "e4m3")
+
 _GRID = ("bits", "group", "scale", "asymmetric", "scale_dtype", "tag")
 
 
@@ -33,6 +35,9 @@ class Method:
         ternary: Scale rules for ternary weights; empty when it cannot make them.
         trains: Whether its weights are trained, so that `start` says from where.
         needs: Fields that it cannot do without, besides those of the weights' grid.
+        runs: Whether it also rounds what flows through a running model, so that its module takes
+            part in the evaluation.
+        fixed: Values that fields must have, for a format that is a standard.
     """
 
     takes: tuple[str, ...]
@@ -40,8 +45,11 @@ class Method:
     ternary: tuple[str, ...] = ()
     trains: bool = False
     needs: tuple[str, ...] = ()
+    runs: bool = False
+    fixed: tuple[tuple[str, int | str], ...] = ()
 
 
+_STANDARD = ("bits", "group", "scale", "scale_dtype", "tag")
 _SOLVER = ("act_order", "damping", "calibration_sequences")
 _LEARNED = (*_GRID, "start")
 
@@ -54,14 +62,36 @@ METHODS: Mapping[str, Method] = {
     "lsq": Method(_LEARNED, ("learned",), ("learned",), trains=True),
     # QuEST 2502.05003: trust gradient, clip at the Gaussian optimum times rms (QU 4)
     "trust": Method(_LEARNED, ("gaussian",), ("gaussian",), trains=True),
+    # round to nearest on ranges that the least square error chose (QU 1.3: it pays at 2 bits)
+    "clip": Method(_GRID, ("noclip", "absmax")),
     # OCP microscaling: E2M1 elements, a power of two per 32; floor as torchao's default (QU 4)
-    "mxfp": Method(("bits", "group", "scale", "scale_dtype", "tag"), ("floor",)),
-    "activation": Method((*_GRID, "activation_bits"), needs=("activation_bits",)),
-    "smoothquant": Method(
-        (*_GRID, "activation_bits", "calibration_sequences"), needs=("activation_bits",)
+    "mxfp": Method(
+        _STANDARD,
+        ("floor",),
+        fixed=(("bits", 4), ("group", 32), ("scale_dtype", "e8m0")),
     ),
-    "hadamard": Method((*_GRID, "activation_bits"), needs=("activation_bits",)),
-    "cache": Method(("kv_bits", "tag"), needs=("kv_bits",)),
+    # NVIDIA: E2M1 elements, an E4M3 scale per 16 under one float32 scale of the matrix (QU 4)
+    "nvfp": Method(
+        _STANDARD,
+        ("absmax",),
+        fixed=(("bits", 4), ("group", 16), ("scale_dtype", "e4m3")),
+    ),
+    # E4M3 elements, absmax / 448
+    "fp8": Method(_STANDARD, ("absmax",), fixed=(("bits", 8),)),
+    # Q8_0 of llama.cpp, code for code
+    "gguf": Method(
+        _STANDARD,
+        ("absmax",),
+        fixed=(("bits", 8), ("group", 32), ("scale_dtype", "float16")),
+    ),
+    "activation": Method((*_GRID, "activation_bits"), needs=("activation_bits",), runs=True),
+    "smoothquant": Method(
+        (*_GRID, "activation_bits", "calibration_sequences"),
+        needs=("activation_bits",),
+        runs=True,
+    ),
+    "hadamard": Method((*_GRID, "activation_bits"), needs=("activation_bits",), runs=True),
+    "cache": Method(("kv_bits", "tag"), needs=("kv_bits",), runs=True),
 }
 
 
@@ -75,7 +105,7 @@ def parse_form(mapping: Mapping[str, Any], where: Where) -> Form:
     form = Form(**with_floats(Form, mapping))
     refuse_unknown([form.method], METHODS, lambda _: where("method"), "method")
     method = METHODS[form.method]
-    for check in (_taken, _complete, _widths, _grid_of_ternary, _grid_of_bits):
+    for check in (_taken, _complete, _widths, _grid_of_ternary, _grid_of_bits, _standard):
         for field, problem in check(form, mapping, method):
             raise ConfigRefusal(f"{_told(mapping)}: {problem}", where=where(field))
     return form
@@ -175,8 +205,20 @@ def _grid_of_bits(form: Form, _mapping: Mapping[str, Any], method: Method) -> Pr
             "scale",
             f"scale {form.scale} is no rule of {form.method} for {form.bits} bits; {rules}",
         )
-    if form.method == "mxfp" and (form.bits, form.group, form.scale_dtype) != (4, 32, "e8m0"):
-        yield "bits", "MXFP4 is 4 bits in groups of 32 with scale_dtype e8m0"
+    if form.scale == "gaussian" and form.bits == 7:
+        yield "bits", "the gaussian rule has no constant for 7 bits"
+
+
+def _standard(form: Form, _mapping: Mapping[str, Any], method: Method) -> Problems:
+    """A standard's fields are fixed, and its types of scale are no other method's."""
+    for field, value in method.fixed:
+        if getattr(form, field) != value:
+            told = ", ".join(f"{field} {value}" for field, value in method.fixed)
+            yield field, f"{form.method} has {told}"
+    if form.scale_dtype in _STANDARD_DTYPES and ("scale_dtype", form.scale_dtype) not in (
+        method.fixed
+    ):
+        yield "scale_dtype", f"scale_dtype {form.scale_dtype} is no type of {form.method}"
 
 
 def _is_size(value: object) -> bool:

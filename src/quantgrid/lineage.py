@@ -215,16 +215,20 @@ class _Maker:
         )
 
     def evaluation(self, cell: Cell, weights: Stage, base: Stage) -> Stage:
+        # a form that also rounds what flows through the model takes part in its evaluation
+        runs = METHODS[cell.form.method].runs
+        form = {"form": _canonical(cell.form)} if runs else {}
         return self._stage(
-            "evaluate",
+            "evaluate_running" if runs else "evaluate",
             "cells",
             cell.id,
-            canonical={"evaluation": _canonical(cell.evaluation)},
+            canonical={"evaluation": _canonical(cell.evaluation), **form},
             spec={
                 "evaluation": _resolved(cell.evaluation),
                 "model": _resolved(cell.trunk.model),
                 "cell": _resolved_cell(cell),
             },
+            method=cell.form.method if runs else None,
             weights=weights,
             base=base,
         )

@@ -1,7 +1,8 @@
 """Integer and ternary levels: scales, codes, and the values that codes stand for.
 
-A value is `(code - zero) * scale`.  Scales are rounded to their stored type before codes are
-computed, so that what is packed is what was measured.  Rules of the scale, per group of weights:
+A value is `(code - zero) * scale`, or half a step more where a rule says so.  Scales are rounded to
+their stored type before codes are computed, so that what is packed is what was measured.  Rules of
+the scale, per group of weights:
 
     noclip      max(max / qmax, min / qmin)     torchao SYMMETRIC_NO_CLIPPING_ERR
     absmax      absmax / qmax                   narrow: the code qmin is not used; gguf Q8_0
@@ -9,19 +10,23 @@ computed, so that what is packed is what was measured.  Rules of the scale, per 
                                                 weight lies on a rounding tie, kept to compare
     asymmetric  (max - min) / (2^bits - 1)      with a zero point; torchao ASYMMETRIC
     absmean     mean |weight|                   ternary codes -1, 0, 1; BitNet b1.58
+    gaussian    2 clip rms / (2^bits - 1)       values (code + 1/2) * scale, without a zero; ternary
+                                                clip rms; the clip is the MSE optimum (QuEST)
+    learned     2 mean |weight| / sqrt(qmax)    where LSQ (1902.08153) starts; training moves it
 
 Shape suffixes: O outputs, I inputs of a matrix; R rows of scales, G groups in a row, K weights in
 a group (a tensor is one row of one group; a row is one group).
 """
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from quantlm.model import Transformer, linears
+from quantlm import bitstream
 
 Calibration = Callable[[int], Tensor]
 """Gives that many training sequences, tokens (B, context + 1)."""
@@ -31,8 +36,20 @@ SCALE_DTYPES = {
     "bfloat16": torch.bfloat16,
     "float32": torch.float32,
 }
-RULES = ("noclip", "absmax", "symmetric", "asymmetric", "absmean")
+INTEGER_RULES = ("noclip", "absmax", "symmetric", "asymmetric", "gaussian", "learned")
+TERNARY_RULES = ("absmean", "gaussian", "learned")
 TERNARY = "ternary"
+
+GAUSSIAN_CLIPS: dict[int | str, float] = {
+    TERNARY: 1.2240,
+    2: 1.4935,
+    3: 2.0511,
+    4: 2.5139,
+    5: 2.9161,
+    6: 3.2766,
+    8: 3.8849,
+}
+"""Largest value over rms with the least square error on normal weights (QuEST 2502.05003, QU 4)."""
 
 SMALLEST_SCALE = 2.0**-23
 """Scale of a group of zeros; the same number in every type of `SCALE_DTYPES`."""
@@ -45,7 +62,7 @@ class Levels:
     Args:
         bits: Width of a code, 2 to 8, or `ternary`.
         group: Weights that share a scale: `tensor`, `row` or how many inputs of a row.
-        rule: One of `RULES`; `absmean` if and only if ternary.
+        rule: One of `INTEGER_RULES`, or of `TERNARY_RULES` if ternary.
         scale_dtype: A key of `SCALE_DTYPES`.
 
     Raises:
@@ -60,10 +77,13 @@ class Levels:
     def __post_init__(self) -> None:
         known_bits = self.bits == TERNARY or self.bits in range(2, 9)
         known_group = self.group in {"tensor", "row"} or isinstance(self.group, int)
-        known_rule = self.rule in RULES and (self.rule == "absmean") == (self.bits == TERNARY)
+        known_rule = self.rule in (TERNARY_RULES if self.bits == TERNARY else INTEGER_RULES)
+        if self.rule == "gaussian" and self.bits not in GAUSSIAN_CLIPS:
+            known_bits = False
         if not (known_bits and known_group and known_rule and self.scale_dtype in SCALE_DTYPES):
             raise ValueError(
-                f"levels need 2 to 8 bits with a rule of {RULES[:-1]}, or ternary with absmean; "
+                f"levels need 2 to 8 bits with a rule of {INTEGER_RULES} (gaussian not with 7), or "
+                f"ternary with one of {TERNARY_RULES}; "
                 f"group tensor, row or a number; scales of {sorted(SCALE_DTYPES)}; seen {self}"
             )
 
@@ -84,6 +104,16 @@ class Levels:
     def qmax(self) -> int:
         """Largest code."""
         return 1 if isinstance(self.bits, str) else 2 ** (self.bits - 1) - 1
+
+    @property
+    def shift(self) -> float:
+        """What is added to a code: half a step where the levels lie around zero without it."""
+        return 0.5 if self.rule == "gaussian" and self.bits != TERNARY else 0.0
+
+    @property
+    def width(self) -> int | str:
+        """How wide a packed code is."""
+        return bitstream.TRITS if isinstance(self.bits, str) else self.bits
 
     def blocks(self, shape: torch.Size) -> tuple[int, int, int]:
         """The view (R, G, K) of a matrix of `shape` whose last axis shares a scale.
@@ -111,7 +141,38 @@ class Quantised:
 
     def values(self) -> Tensor:
         """The weights (O, I), float32, that the codes stand for."""
-        return decode(self.codes, *spread(self.levels, self.codes.shape, self.scales, self.zeros))
+        scale, zero = spread(self.levels, self.codes.shape, self.scales, self.zeros)
+        return decode(self.codes, scale, zero, self.levels)
+
+    def pack(self) -> dict[str, Tensor]:
+        """`codes` and `zeros` as streams from qmin up, `scales` as they are; no `zeros` if none."""
+        parts = {"codes": self._stream(self.codes), "scales": self.scales.cpu()}
+        return parts if self.zeros is None else parts | {"zeros": self._stream(self.zeros)}
+
+    def describe(self) -> dict[str, Any]:
+        """Levels, shape and the names of the parts."""
+        shape, parts = list(self.codes.shape), ["codes", "scales"]
+        return {
+            "kind": "levels",
+            "levels": asdict(self.levels),
+            "shape": shape,
+            "parts": parts if self.zeros is None else [*parts, "zeros"],
+        }
+
+    @classmethod
+    def unpack(cls, parts: Mapping[str, Tensor], described: Mapping[str, Any]) -> Self:
+        """The matrix that `pack` packed and `describe` described."""
+        levels, scales = Levels(**described["levels"]), parts["scales"]
+
+        def codes(name: str, shape: torch.Size) -> Tensor:
+            offsets = bitstream.unpack(parts[name], levels.width, shape)
+            return (offsets.to(torch.int16) + levels.qmin).to(torch.int8)
+
+        zeros = codes("zeros", scales.shape) if "zeros" in parts else None
+        return cls(levels, codes("codes", torch.Size(described["shape"])), scales, zeros)
+
+    def _stream(self, codes: Tensor) -> Tensor:
+        return bitstream.pack(codes.to(torch.int16) - self.levels.qmin, self.levels.width)
 
 
 def quantise(weight_OI: Tensor, levels: Levels) -> Quantised:
@@ -148,6 +209,12 @@ def _scales(blocks_RGK: Tensor, levels: Levels) -> Tensor:
             return torch.maximum(-low, high) / ((levels.qmax - levels.qmin) / 2)
         case "asymmetric":
             return (high - low) / (levels.qmax - levels.qmin)
+        case "gaussian":
+            steps = 1 if levels.bits == TERNARY else (levels.qmax - levels.qmin) / 2
+            clip: float = GAUSSIAN_CLIPS[levels.bits]
+            return blocks_RGK.square().mean(-1).sqrt() * (clip / steps)
+        case "learned":
+            return 2 * blocks_RGK.abs().mean(-1) / math.sqrt(levels.qmax)
         case _:
             return blocks_RGK.abs().mean(-1)
 
@@ -172,28 +239,10 @@ def encode(weight: Tensor, scale: Tensor, zero: Tensor, levels: Levels) -> Tenso
     """
     ternary = levels.bits == TERNARY
     steps = weight.float() / scale if ternary else weight.float() * (1.0 / scale)
-    return (steps.round() + zero).clamp(levels.qmin, levels.qmax).to(torch.int8)
+    nearest = (steps - levels.shift).round()
+    return (nearest + zero).clamp(levels.qmin, levels.qmax).to(torch.int8)
 
 
-def decode(codes: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
+def decode(codes: Tensor, scale: Tensor, zero: Tensor, levels: Levels) -> Tensor:
     """The values of codes, element by element, float32."""
-    return (codes.float() - zero) * scale
-
-
-@torch.no_grad()
-def put(model: Transformer, layers: Mapping[str, Quantised]) -> None:
-    """Replace matrices of a model by the values of their quantised forms."""
-    targets = linears(model)
-    for name, layer in layers.items():
-        targets[name].weight.copy_(layer.values())
-
-
-@torch.no_grad()
-def relative_error(model: Transformer, layers: Mapping[str, Quantised]) -> float:
-    """Mean over layers of |weight - value| / |weight|, Frobenius norms, before `put`."""
-    targets = linears(model)
-    errors = [
-        float((layer.values() - targets[name].weight).norm() / targets[name].weight.norm())
-        for name, layer in layers.items()
-    ]
-    return sum(errors) / len(errors)
+    return (codes.float() - zero + levels.shift) * scale

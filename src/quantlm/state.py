@@ -4,6 +4,7 @@ Data and learning rate are functions of the step, nothing draws random numbers a
 optimiser's own step equals the trainer's: weights, two moments and one number are all there is.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,13 +24,17 @@ def save_state(file: BinaryIO, trainer: Trainer, *, fingerprint: str) -> None:
     tensorfile.write(file, _tensors(trainer), header)
 
 
-def load_state(path: Path, trainer: Trainer, *, step: int | None = None) -> None:
+def load_state(
+    path: Path, trainer: Trainer, *, step: int | None = None, fresh: Sequence[str] = ()
+) -> None:
     """Put a trainer of the same trunk into a saved state.
 
     Args:
         path: File of `save_state`.
         trainer: Overwritten.
         step: The step that the state must have; None takes any.
+        fresh: Parameters that the state lacks because a trained method added them: they keep
+            their values, and their moments are zero.
 
     Raises:
         ValueError: when the state has another step, or is of another model or batch size.
@@ -39,6 +44,7 @@ def load_state(path: Path, trainer: Trainer, *, step: int | None = None) -> None
         raise ValueError(
             f"the state to start from has another step: expected {step}; seen {header['step']}"
         )
+    tensors |= _kept(trainer, fresh)
     _prepare_moments(trainer, header["step"])
     fill(_tensors(trainer), tensors)
     trainer.step = header["step"]
@@ -56,6 +62,12 @@ def _tensors(trainer: Trainer) -> dict[str, Tensor]:
         tensors[f"model.{name}"] = weight
         tensors |= {f"{moment}.{name}": moments[moment] for moment in _MOMENTS}
     return tensors
+
+
+def _kept(trainer: Trainer, names: Sequence[str]) -> dict[str, Tensor]:
+    """What a trainer holds of some parameters."""
+    held = _tensors(trainer).items()
+    return {key: tensor for key, tensor in held if key.partition(".")[2] in names}
 
 
 def _prepare_moments(trainer: Trainer, step: int) -> None:

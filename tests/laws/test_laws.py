@@ -23,10 +23,10 @@ from quantgrid.load import load_model
 from quantgrid.spec import resolved
 from quantlm import data, environment, schedule, state
 from quantlm.evaluation import sequence_losses, validation_set
+from quantlm.layer import put
 from quantlm.loop import Trainer
 from quantlm.methods import qat
 from quantlm.model import Transformer
-from quantlm.quantiser import put
 
 EARLY, LATE = 400_000, 1_600_000
 CPU = torch.device("cpu")

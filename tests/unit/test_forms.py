@@ -49,7 +49,13 @@ def test_form_has_every_field_when_it_is_meant() -> None:
          "activation_bits is missing"),
         ({"method": "cache", "kv_bits": 1}, "kv_bits", "kv_bits 1 is neither 2 to 8"),
         ({"method": "mxfp", "bits": 4, "group": 16, "scale": "floor", "scale_dtype": "e8m0"},
-         "bits", "groups of 32 with scale_dtype e8m0"),
+         "group", "mxfp has bits 4, group 32, scale_dtype e8m0"),
+        ({"method": "fp8", "bits": 4, "group": "row", "scale": "absmax"}, "bits", "fp8 has bits 8"),
+        ({**ROW3, "scale_dtype": "e8m0"}, "scale_dtype", "scale_dtype e8m0 is no type of rtn"),
+        ({"method": "trust", "bits": 7, "group": "row", "scale": "gaussian"}, "bits",
+         "no constant for 7 bits"),
+        ({"method": "clip", "bits": 2, "group": 32, "scale": "symmetric"}, "scale",
+         "symmetric is no rule of clip"),
     ],
 )  # fmt: skip
 def test_form_is_refused_with_place_when_contradictory(

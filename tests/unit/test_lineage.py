@@ -1,6 +1,7 @@
 """Fingerprints change exactly when what they stand for changes."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from quantgrid.forms import METHODS as DECLARED
 from quantgrid.grid import Block, Budget, Grid, expand
 from quantgrid.lineage import ABSENT, Lineage, Science, trace
-from quantgrid.load import load_corpus, load_model
+from quantgrid.load import load_corpus, load_grid, load_model
 from quantgrid.spec import Cell, Evaluation, Form
 
 NONE = Form(method="none")
@@ -352,3 +354,43 @@ def test_spec_of_a_cell_is_resolved_when_traced(make: Make, lay: Lay) -> None:
     assert spec["cell"]["trunk"]["model"]["rope_base"] == 10000.0
     assert spec["cell"]["block"] == "main"
     assert spec["evaluation"] == {"sequences": 32, "metrics": ["loss", "kl"]}
+
+
+RUNNING = Form(method="activation", bits=8, group="row", scale="noclip", activation_bits=8)
+
+
+def test_a_form_that_runs_is_measured_with_its_method(make: Make, lay: Lay) -> None:
+    """Its evaluation is a stage of its own that knows the form; plain cells keep theirs."""
+    forms = (NONE, ROW4, RUNNING, replace(RUNNING, activation_bits=4))
+    before = trace(make(forms=forms), lay())
+    edited = trace(make(forms=forms), lay(f"{METHODS}/activation.py", "", "X = 7\n"))
+    script = trace(make(forms=forms), lay("scripts/evaluate_running.py", "", "X = 7\n"))
+
+    ids = [f"n0-t20k-s0/{form.id}" for form in forms]
+    assert [before.cells[each].name for each in ids] == [
+        "evaluate",
+        "evaluate",
+        "evaluate_running",
+        "evaluate_running",
+    ]
+    assert before.cells[ids[2]].spec["cell"]["form"]["activation_bits"] == 8
+    assert before.weights[ids[2]].fingerprint != before.weights[ids[3]].fingerprint
+    for plain in ids[:2]:
+        assert edited.cells[plain] == before.cells[plain]
+        assert script.cells[plain] == before.cells[plain]
+    assert edited.cells[ids[2]].fingerprint != before.cells[ids[2]].fingerprint
+    assert script.cells[ids[2]].fingerprint != before.cells[ids[2]].fingerprint
+    assert script.weights[ids[2]] == before.weights[ids[2]]
+
+
+def test_every_method_of_the_paper_grid_is_written(root: Path) -> None:
+    """No cell of it is refused for want of a module, and its blocks have the cells of QU 2."""
+    grid = load_grid(root, "paper")
+    science = Science(root)
+
+    counts = Counter(cell.block for cell in grid.cells)
+
+    assert counts == {"A0": 60, "A1": 720, "B": 144, "C": 72, "D": 12}
+    for method in {cell.form.method for cell in grid.cells} - {"none"}:
+        stage = "qat" if DECLARED[method].trains else "quantise"
+        assert science.method(stage, method) != ABSENT, method

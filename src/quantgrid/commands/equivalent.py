@@ -187,7 +187,8 @@ def parts(tree: Tree) -> list[Part]:
         for method in methods
         if method != BASE.method
     ]
-    return [("trunk", None), ("cooldown", None), *formed, ("evaluate", None)]
+    running: list[Part] = [("evaluate_running", m) for m in methods if METHODS[m].runs]
+    return [("trunk", None), ("cooldown", None), *formed, ("evaluate", None), *running]
 
 
 def _grid(tree: Tree) -> Grid:

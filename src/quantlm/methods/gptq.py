@@ -103,7 +103,7 @@ def _columns(
         for column in range(start, stop):
             scale_O, zero_O = scale_OI[:, column], zero_OI[:, column]
             code_O = encode(weight_OI[:, column], scale_O, zero_O, levels)
-            missed_O = weight_OI[:, column] - decode(code_O, scale_O, zero_O)
+            missed_O = weight_OI[:, column] - decode(code_O, scale_O, zero_O, levels)
             error_O = missed_O / factor_II[column, column]
             weight_OI[:, column:stop] -= torch.outer(error_O, factor_II[column, column:stop])
             codes_OI[:, column], errors[:, column - start] = code_O, error_O

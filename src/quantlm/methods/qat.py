@@ -1,7 +1,7 @@
 """Quantisation-aware training: the forward pass sees rounded weights, gradients pass straight.
 
-Training starts from a milestone and takes the place of the cool-down (Dremov et al. 2509.22935);
-the optimiser's moments are carried over.
+Training takes the place of the cool-down, from a milestone with the optimiser's moments carried
+over (Dremov et al. 2509.22935), or starts at the first step.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,27 +10,32 @@ from typing import Any, cast
 from torch import Tensor
 from torch.func import functional_call
 
-from quantlm.model import Transformer, linears
+from quantlm.loop import Forward, Trainer
+from quantlm.model import Linear, Transformer, linears
 from quantlm.quantiser import Calibration, Levels, Quantised
 from quantlm.quantiser import quantise as to_nearest
 
 
-def forward(form: Mapping[str, Any]) -> Callable[[Transformer, Tensor], Tensor]:
-    """How logits are made during training.
+def extend(
+    trainer: Trainer,  # noqa: ARG001 - the signature that all trained methods share
+    form: Mapping[str, Any],  # noqa: ARG001
+) -> tuple[str, ...]:
+    """The weights are all that is learned: no parameter is added, none is named."""
+    return ()
 
-    Raises:
-        ValueError: when the form starts anywhere but at the cool-down.
-    """
-    if form["start"] != "cooldown":
-        raise ValueError(f"qat starts at the cool-down; seen start {form['start']!r}")
+
+def forward(form: Mapping[str, Any]) -> Forward:
+    """How logits are made during training."""
     levels = Levels.of(form)
+    return through(lambda matrix: straight_through(matrix.weight, levels))
+
+
+def through(rounded: Callable[[Linear], Tensor]) -> Forward:
+    """Logits of a model that computes with a rounded form of every matrix of its blocks."""
 
     def logits(model: Transformer, tokens_BT: Tensor) -> Tensor:
-        rounded = {
-            f"{name}.weight": straight_through(linear.weight, levels)
-            for name, linear in linears(model).items()
-        }
-        return cast("Tensor", functional_call(model, rounded, (tokens_BT,)))
+        weights = {f"{name}.weight": rounded(matrix) for name, matrix in linears(model).items()}
+        return cast("Tensor", functional_call(model, weights, (tokens_BT,)))
 
     return logits
 

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from memory_corpus import TINY, counting, form
 from quantlm import data
+from quantlm.layer import put
 from quantlm.methods import gptq, rtn
 from quantlm.methods.gptq import solve
 from quantlm.model import Architecture, build, linears
-from quantlm.quantiser import Levels, put, quantise
+from quantlm.quantiser import Levels, quantise
 
 NO_DATA = partial(data.calibration, counting(), TINY["context"])
 

@@ -13,9 +13,11 @@ from memory_corpus import MODEL, TINY, form
 from quantgrid.load import load_model
 from quantgrid.spec import resolved
 from quantlm import packing, tensorfile
+from quantlm.layer import num_bytes
 from quantlm.methods import rtn
 from quantlm.model import Architecture, Transformer, build
 from quantlm.quantiser import Levels, Quantised, quantise
+from quantlm.unpacking import load_packed
 from quantlm.weights import load_weights, save_weights, size
 
 WIDTHS = [2, 3, 4, 5, 8, "ternary"]
@@ -48,14 +50,13 @@ def test_unpack_undoes_pack_when_any_codes_of_any_shape(
     zeros = drawn(rows, 1) if levels.rule == "asymmetric" else None
     layer = Quantised(levels, drawn(rows, columns), torch.rand(rows, 1).half(), zeros)
 
-    parts = packing.pack(layer)
-    again = packing.unpack(parts, levels, layer.codes.shape)
+    again = Quantised.unpack(layer.pack(), layer.describe())
 
     assert torch.equal(again.codes, layer.codes)
     assert torch.equal(again.values(), layer.values())
     stream = -(-rows * columns // 5) if bits == "ternary" else -(-rows * columns * int(bits) // 8)
     zero_bytes = 0 if zeros is None else -(-rows * int(bits) // 8)
-    assert packing.num_bytes(layer) == stream + zero_bytes + 2 * rows
+    assert num_bytes(layer) == stream + zero_bytes + 2 * rows
 
 
 def test_bits_lie_lowest_first_when_packed() -> None:
@@ -67,7 +68,7 @@ def test_bits_lie_lowest_first_when_packed() -> None:
         None,
     )
 
-    assert packing.pack(layer)["codes"].tolist() == [0b11010001, 0]
+    assert layer.pack()["codes"].tolist() == [0b11010001, 0]
 
 
 def test_trits_lie_lowest_first_when_packed() -> None:
@@ -79,7 +80,7 @@ def test_trits_lie_lowest_first_when_packed() -> None:
         None,
     )
 
-    assert packing.pack(layer)["codes"].tolist() == [86, 2]
+    assert layer.pack()["codes"].tolist() == [86, 2]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_packed_file_holds_the_measured_weights(tmp_path: Path, bits: int | str,
     with (tmp_path / "weights").open("wb") as file:
         packing.save_values(file, model, layers, fingerprint="f")
 
-    unpacked = packing.load_packed(tmp_path / "packed")
+    unpacked = load_packed(tmp_path / "packed")
     measured = load_weights(tmp_path / "weights", architecture, torch.device("cpu"))
 
     for name, weight in measured.named_parameters():

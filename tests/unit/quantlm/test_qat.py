@@ -6,10 +6,11 @@ import torch
 from memory_corpus import TINY, counting, form, trunk
 from quantlm import data, environment, schedule
 from quantlm.evaluation import sequence_losses
+from quantlm.layer import put
 from quantlm.loop import Trainer, full_precision
 from quantlm.methods import qat, rtn
 from quantlm.model import Architecture, build, linears
-from quantlm.quantiser import Levels, put, quantise
+from quantlm.quantiser import Levels, quantise
 
 TERNARY = form("qat", "ternary", "row", "absmean")
 FORMS = [TERNARY, form("qat", 2, 16, None), form("qat", 3, "tensor", "noclip")]
@@ -75,9 +76,3 @@ def test_training_keeps_names_and_latent_weights() -> None:
     assert list(dict(trainer.model.named_parameters())) == names
     latent = linears(trainer.model)["blocks.0.feed_forward.up"].weight
     assert len(latent.detach().unique()) > 500  # type: ignore[no-untyped-call]
-
-
-def test_qat_refuses_when_it_should_start_elsewhere() -> None:
-    """Training from scratch is another method; it is not silently replaced by this one."""
-    with pytest.raises(ValueError, match="seen start 'scratch'"):
-        qat.forward(TERNARY | {"start": "scratch"})

@@ -17,8 +17,9 @@ from torchao.quantization.quant_primitives import (
 )
 
 from memory_corpus import TINY, form
+from quantlm.layer import put, relative_error
 from quantlm.model import Architecture, build, linears
-from quantlm.quantiser import SMALLEST_SCALE, Levels, put, quantise, relative_error
+from quantlm.quantiser import SMALLEST_SCALE, Levels, quantise
 
 RULES = {
     "symmetric": MappingType.SYMMETRIC,

@@ -1,4 +1,4 @@
-"""The five scripts under the cell contract, on a real sealed corpus: from nothing to measures."""
+"""The scripts under the cell contract, on a real sealed corpus: from nothing to measures."""
 
 import json
 import runpy
@@ -13,14 +13,34 @@ import small_corpus
 from memory_corpus import TINY, form, trunk
 from quantgrid import CONTRACT_VERSION, contract, layout
 from quantgrid.errors import ConfigRefusal, CorpusRefusal
-from quantlm import packing, tensorfile
+from quantgrid.forms import METHODS
+from quantlm import tensorfile
 from quantlm.model import Architecture
+from quantlm.unpacking import load_packed
 from quantlm.weights import load_weights
 from small_corpus import CONTEXT, SmallCorpus
 
-MODEL = TINY | {"context": CONTEXT, "batch_sequences": 2}
+MODEL = TINY | {"d_model": 32, "d_ff": 64, "context": CONTEXT, "batch_sequences": 2}
 TRUNK = trunk(MODEL)
 COOLDOWN = {"num_steps": 10, "cooldown_steps": 4}
+A4, KV2 = {"activation_bits": 4}, {"kv_bits": 2}
+EVERY = [
+    form("rtn", 3, "row", "noclip"),
+    form("gptq", 2, 16, None),
+    form("clip", 2, 16, None),
+    form("mxfp", 4, 32, "floor") | {"scale_dtype": "e8m0"},
+    form("nvfp", 4, 16, "absmax") | {"scale_dtype": "e4m3"},
+    form("fp8", 8, "row", "absmax"),
+    form("gguf", 8, 32, "absmax"),
+    form("activation", 4, "row", "noclip") | A4,
+    form("smoothquant", 4, "row", "noclip") | A4,
+    form("hadamard", 4, "row", "noclip") | A4,
+    form("cache", 0, "row", "noclip") | KV2,
+    form("qat", "ternary", "row", "absmean") | {"start": "scratch"},
+    form("lsq", 3, "row", "learned"),
+    form("lsq", "ternary", "row", "learned") | {"start": "scratch"},
+    form("trust", 2, "row", "gaussian"),
+]
 Parents = dict[str, dict[str, str]]
 
 
@@ -70,11 +90,25 @@ class _Stages:
         spec = {"trunk": TRUNK, "num_steps": num_steps, "num_tokens": num_tokens}
         return self.run(name, "trunk", spec, parents)
 
-    def measured(self, name: str, weights: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
-        """Results of an evaluation."""
+    def base(self) -> tuple[Parents, dict[str, Any]]:
+        """A milestone, as parents, and the base that cools down from it."""
+        milestone = {"milestone": self.trunk("m", 6, {})["parent"]}
+        spec = {"trunk": TRUNK, "cooldown": COOLDOWN}
+        return milestone, self.run("base", "cooldown", spec, milestone)
+
+    def measured(
+        self,
+        name: str,
+        weights: dict[str, Any],
+        base: dict[str, Any],
+        running: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Results of an evaluation; `running` is a form that rounds what flows through."""
         spec = {"model": MODEL, "evaluation": {"sequences": 4, "metrics": ["loss", "kl"]}}
         parents = {"weights": weights["parent"], "base": base["parent"]}
-        results: dict[str, Any] = self.run(name, "evaluate", spec, parents)["results"]
+        stage = "evaluate_running" if running else "evaluate"
+        asked = spec | {"cell": {"form": running}}
+        results: dict[str, Any] = self.run(name, stage, asked, parents)["results"]
         return results
 
 
@@ -86,8 +120,7 @@ def stages(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Stag
 
 def test_scripts_make_base_forms_and_measures_when_run_in_turn(stages: _Stages) -> None:
     """Milestone, base, a rounded, a solved and a trained form, each measured against the base."""
-    milestone = {"milestone": stages.trunk("m", 6, {})["parent"]}
-    base = stages.run("base", "cooldown", {"trunk": TRUNK, "cooldown": COOLDOWN}, milestone)
+    milestone, base = stages.base()
     forms = [form("rtn", 3, "row", "noclip"), form("gptq", 2, 16, None)]
     made = [
         stages.run(
@@ -120,11 +153,33 @@ def test_scripts_make_base_forms_and_measures_when_run_in_turn(stages: _Stages) 
     assert base["environment"]["packages"]["torch"] == torch.__version__
 
 
+def test_every_declared_method_runs_when_asked(stages: _Stages) -> None:
+    """Each method of `quantgrid.forms` makes its files and is measured, as the plan asks for it."""
+    milestone, base = stages.base()
+    assert {each["method"] for each in EVERY} == METHODS.keys() - {"none"}
+    for index, each in enumerate(EVERY):
+        method, settings = METHODS[each["method"]], each | {"calibration_sequences": 10}
+        if method.trains:
+            parents = milestone if settings["start"] == "cooldown" else {}
+            spec = {"form": settings, "trunk": TRUNK, "cooldown": COOLDOWN}
+            made = stages.run(f"w{index}", "qat", spec, parents)
+            assert made["results"]["num_steps"] == COOLDOWN["num_steps"]
+        else:
+            spec = {"form": settings, "model": MODEL, "seed": 0}
+            made = stages.run(f"w{index}", "quantise", spec, {"base": base["parent"]})
+
+        results = stages.measured(f"e{index}", made, base, settings if method.runs else None)
+
+        assert results["kl"] > 0, settings
+        assert results["loss"] < 6, settings
+        _assert_packed_is_measured(made["parent"])
+
+
 def _assert_packed_is_measured(files: dict[str, str]) -> None:
     weights = load_weights(
         Path(files[tensorfile.WEIGHTS_FILE]), Architecture.of(MODEL), torch.device("cpu")
     )
-    for name, layer in packing.load_packed(Path(files[tensorfile.PACKED_FILE])).items():
+    for name, layer in load_packed(Path(files[tensorfile.PACKED_FILE])).items():
         assert torch.equal(weights.get_parameter(f"{name}.weight"), layer.values())
 
 

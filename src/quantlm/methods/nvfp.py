@@ -1,0 +1,17 @@
+"""NVFP4: four-bit floats in groups of 16 with eight-bit scales under one scale of the matrix."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from quantlm.model import Transformer, linears
+from quantlm.quantiser import Calibration
+from quantlm.smallfloats import SmallFloats, nvfp4
+
+
+def quantise(
+    model: Transformer,
+    form: Mapping[str, Any],  # noqa: ARG001 - `quantgrid.forms` allows one form only
+    calibration: Calibration,  # noqa: ARG001 - the signature that all methods share
+) -> dict[str, SmallFloats]:
+    """Every matrix of the blocks, by name; the model is left as it is."""
+    return {name: nvfp4(x.weight.detach()) for name, x in linears(model).items()}
