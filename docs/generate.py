@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from quantgrid import contract, errors
+from quantgrid import contract, errors, own_script
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -101,6 +101,12 @@ def decisions() -> str:
     return "\n".join(f"- [{title}]({path.name})" for title, path in zip(titles, files, strict=True))
 
 
+def places() -> str:
+    """The names that an attempt of a program of its own fills in."""
+    rows = [(f"`{{{name}}}`", meaning) for name, meaning in own_script.PLACES.items()]
+    return _table(("name", "value"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "contract": contract_table,
     "exit-codes": exit_codes,
@@ -110,6 +116,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "layout": layout_tables,
     "decisions": decisions,
+    "places": places,
 }
 
 

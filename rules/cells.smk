@@ -45,6 +45,11 @@ use rule base as qat with:
         variant=plan.variants("qat"),
 
 
+use rule base as own with:
+    wildcard_constraints:
+        variant=layout.OWN_VARIANT,
+
+
 rule evaluate:
     input:
         plan.evaluation_input,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import group_problem
+from quantgrid.own_script import OwnCell
 from quantgrid.recipe import Recipe, windowed
 from quantgrid.select import Selection
 from quantgrid.spec import Cell, Cooldown, Evaluation, Form, Model, Trunk
@@ -81,11 +82,21 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """A declared set of cells, in declared order; the cells of one base follow each other."""
+    """A declared set of cells, in declared order; the cells of one base follow each other.
+
+    `own` are cells of somebody's own program; `corpus` is None when they alone are there and read
+    none.
+    """
 
     name: str
-    corpus: Recipe
+    corpus: Recipe | None
     cells: tuple[Cell, ...]
+    own: tuple[OwnCell, ...] = ()
+
+    @property
+    def every(self) -> tuple[Cell | OwnCell, ...]:
+        """All cells."""
+        return (*self.cells, *self.own)
 
 
 class _Placed(NamedTuple):

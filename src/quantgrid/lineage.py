@@ -12,6 +12,9 @@ from quantgrid.fingerprint import digest
 from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
 from quantgrid.job import Job, Stage
+from quantgrid.own_script import STAGE as OWN_STAGE
+from quantgrid.own_script import OwnCell
+from quantgrid.recipe import Recipe
 from quantgrid.science import science_digest
 from quantgrid.spec import (
     BASE,
@@ -69,10 +72,12 @@ class Lineage:
     """Stages of all milestones, weights and cells of a grid.
 
     `milestones` is keyed by trunk id and tokens, `bases` by base id, the others by cell id.
-    `asked` holds the cells of the grid and, where the grid leaves it out, the base of each.
+    `asked` holds the cells of the grid and, where the grid leaves it out, the base of each;
+    `own` those of somebody's own program, which have no weights.
     """
 
     grid: Grid
+    own: dict[str, OwnCell] = field(default_factory=dict)
     asked: dict[str, Cell] = field(default_factory=dict)
     trunks: dict[str, Trunk] = field(default_factory=dict)
     milestones: dict[tuple[str, int], Stage] = field(default_factory=dict)
@@ -80,12 +85,17 @@ class Lineage:
     weights: dict[str, Stage] = field(default_factory=dict)
     cells: dict[str, Stage] = field(default_factory=dict)
 
-    def job(self, cell: Cell) -> Job:
+    def job(self, cell: Cell | OwnCell) -> Job:
         """All stages of a cell."""
+        if isinstance(cell, OwnCell):
+            corpus = self.grid.corpus if cell.script.corpus else None
+            return _job(cell.id, cell.seed, corpus, self.cells[cell.id])
         return self._job(cell.id, cell.trunk, self.weights[cell.id], self.cells[cell.id])
 
-    def evaluation(self, cell: Cell) -> Job:
+    def evaluation(self, cell: Cell | OwnCell) -> Job:
         """Only the evaluation of a cell whose weights exist."""
+        if isinstance(cell, OwnCell):
+            return self.job(cell)
         return self._job(cell.id, cell.trunk, self.cells[cell.id])
 
     def milestone(self, trunk: Trunk, milestone: int) -> Job:
@@ -93,19 +103,18 @@ class Lineage:
         return self._job(f"{trunk.id}/{milestone}", trunk, self.milestones[trunk.id, milestone])
 
     def _job(self, owner: str, trunk: Trunk, *stages: Stage) -> Job:
-        return Job(
-            cell=owner,
-            seed=trunk.seed,
-            corpus=self.grid.corpus.name,
-            recipe=self.grid.corpus.digest,
-            stages=stages,
-        )
+        return _job(owner, trunk.seed, self.grid.corpus, *stages)
+
+
+def _job(owner: str, seed: int, corpus: Recipe | None, *stages: Stage) -> Job:
+    name, recipe = (corpus.name, corpus.digest) if corpus else ("", "")
+    return Job(cell=owner, seed=seed, corpus=name, recipe=recipe, stages=stages)
 
 
 def trace(grid: Grid, science: Science) -> Lineage:
     """Fingerprint every milestone, weights and cell of a grid."""
     lineage = Lineage(grid=grid)
-    maker = _Maker(grid, science)
+    maker = _Maker(grid.corpus.digest if grid.corpus else "", science)
     for cell in grid.cells:
         plain = cell if cell.form == BASE else replace(cell, form=BASE)
         if plain.id not in lineage.asked:
@@ -115,7 +124,35 @@ def trace(grid: Grid, science: Science) -> Lineage:
         if cell.form != BASE:
             base = lineage.bases[cell.base]
             _add(cell, maker.weights(cell, base, lineage), lineage, maker)
+    if grid.own:
+        _trace_own(lineage, science.root)
     return lineage
+
+
+def _trace_own(lineage: Lineage, root: Path) -> None:
+    from quantgrid.own_files import code_digest  # most grids have no such cells
+
+    codes: dict[str, str] = {}
+    for cell in lineage.grid.own:
+        script = cell.script
+        if script.block not in codes:
+            codes[script.block] = code_digest(root / (script.folder or ""), script)
+        lineage.own[cell.id] = cell
+        lineage.cells[cell.id] = _own_stage(cell, codes[script.block], lineage.grid.corpus)
+
+
+def _own_stage(cell: OwnCell, code: str, corpus: Recipe | None) -> Stage:
+    recipe = corpus.digest if corpus and cell.script.corpus else ""
+    own = fingerprint(OWN_STAGE, cell.told, parents={}, corpus=recipe, science=code)
+    return Stage(
+        name=OWN_STAGE,
+        kind="cells",
+        record=layout.record_key("cells", cell.id, own),
+        fingerprint=own,
+        science=code,
+        spec={"cell": {**cell.resolved, "code": code}},
+        parents={},
+    )
 
 
 def _trace_base(cell: Cell, lineage: Lineage, maker: "_Maker") -> None:
@@ -158,7 +195,7 @@ def _resolved_cell(cell: Cell) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Maker:
-    grid: Grid
+    corpus: str
     science: Science
     digests: dict[tuple[str, str | None], tuple[str, str]] = field(default_factory=dict)
 
@@ -252,7 +289,7 @@ class _Maker:
             name,
             dict(canonical),
             parents={role: parent.fingerprint for role, parent in parents.items()},
-            corpus=self.grid.corpus.digest,
+            corpus=self.corpus,
             science=oldest,
         )
         return Stage(

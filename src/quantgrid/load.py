@@ -5,7 +5,7 @@ validator: Snakemake its own, the command line `check_schema`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from quantgrid import layout, yaml_lines
 from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import Where, parse_form, refuse_unknown
 from quantgrid.grid import Block, Budget, Grid, expand
+from quantgrid.own_script import OwnCell
 from quantgrid.recipe import Recipe
 from quantgrid.select import Selection
 from quantgrid.select import parse as parse_selection
@@ -163,15 +164,55 @@ def load_grid(root: Path, name: str, validate: Validate | None = None) -> Grid:
         ConfigRefusal: when it is not there (lists the grids), or anything in it cannot be meant.
     """
     document = _read(root, "grid", name, validate)
-    _refuse_missing(root, "corpus", document.data["corpus"], document.where("corpus"))
+    own = _own_cells(root, document)
+    models = [name for name, data in document.data["blocks"].items() if "script" not in data]
+    if not models:
+        recipe = _corpus(root, document, validate) if "corpus" in document.data else None
+        _refuse_empty(name, own, document)
+        return Grid(name=name, corpus=recipe, cells=(), own=own)
+    _refuse_incomplete(document, models[0])
     reader = _GridReader(root, document, validate)
-    return expand(
+    grid = expand(
         name,
-        corpus=load_corpus(root, document.data["corpus"], validate),
+        corpus=_corpus(root, document, validate),
         evaluation=reader.evaluation(),
-        blocks=[reader.block(block) for block in document.data["blocks"]],
+        blocks=[reader.block(block) for block in models],
         where=document.where("evaluation", "sequences"),
     )
+    return replace(grid, own=own) if own else grid
+
+
+def _corpus(root: Path, document: Document, validate: Validate | None) -> Recipe:
+    name = document.data["corpus"]
+    _refuse_missing(root, "corpus", name, document.where("corpus"))
+    return load_corpus(root, name, validate)
+
+
+def _own_cells(root: Path, document: Document) -> tuple[OwnCell, ...]:
+    blocks = document.data["blocks"]
+    if not any("script" in data for data in blocks.values()):
+        return ()
+    from quantgrid.own_block import read_blocks  # most grids have none
+
+    def where(*keys: str | int) -> str:
+        return document.where("blocks", *keys)
+
+    return read_blocks(root, blocks, where, has_corpus="corpus" in document.data)
+
+
+def _refuse_empty(name: str, own: tuple[OwnCell, ...], document: Document) -> None:
+    if not own:
+        raise ConfigRefusal(f"grid {name} has no cells", where=document.where("blocks"))
+
+
+def _refuse_incomplete(document: Document, block: str) -> None:
+    for key in ("corpus", "evaluation"):
+        if key not in document.data:
+            raise ConfigRefusal(
+                f"block {block} trains models, and the grid has no {key}",
+                where=document.where("blocks", block),
+                do=f"Add `{key}` at the top of the file; config/README.md shows how.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

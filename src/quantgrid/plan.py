@@ -8,6 +8,7 @@ from functools import cached_property
 from quantgrid.archive import owners
 from quantgrid.errors import ConfigRefusal
 from quantgrid.lineage import ABSENT, Lineage
+from quantgrid.select import AnyCell
 from quantgrid.spec import Cell
 
 _NAMED = 5
@@ -36,25 +37,26 @@ class Plan:
     lineage: Lineage
     index: frozenset[str]
     local: Mapping[str, str]
-    wanted: tuple[Cell, ...]
+    wanted: tuple[AnyCell, ...]
 
-    def state(self, cell: Cell) -> State:
+    def state(self, cell: AnyCell) -> State:
         """What a cell needs."""
         stage = self.lineage.cells[cell.id]
         if self.local.get(cell.id) == stage.fingerprint:
             return State.CURRENT
         if stage.record in self.index:
             return State.RESTORE
-        weights = self.lineage.weights[cell.id].record
-        return State.EVALUATE if weights in self.index else State.MAKE
+        weights = self.lineage.weights.get(cell.id)
+        is_made = weights is not None and weights.record in self.index
+        return State.EVALUATE if is_made else State.MAKE
 
-    def is_stale(self, cell: Cell) -> bool:
+    def is_stale(self, cell: AnyCell) -> bool:
         """Whether only results of other fingerprints exist for a cell."""
         if self.state(cell) not in {State.MAKE, State.EVALUATE}:
             return False
         return cell.id in self._archived or bool(self.local.get(cell.id))
 
-    def is_folded_over(self, cell: Cell) -> bool:
+    def is_folded_over(self, cell: AnyCell) -> bool:
         """Whether another local result, or an unreadable one, is in the way of a restored one."""
         return cell.id in self.local and self.state(cell) is not State.CURRENT
 
@@ -62,6 +64,8 @@ class Plan:
         """Methods that no module of this source tree implements, with the cells that need them."""
         found: dict[str, list[str]] = {}
         for cell in self.wanted:
+            if not isinstance(cell, Cell):
+                continue
             is_made = self.state(cell) is State.MAKE
             if is_made and self.lineage.weights[cell.id].science == ABSENT:
                 found.setdefault(cell.form.method, []).append(cell.id)

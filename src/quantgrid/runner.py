@@ -180,8 +180,9 @@ class Runner(NamedTuple):
             contract.FINGERPRINT: desk.stage.fingerprint,
             contract.SPEC: str(spec),
             contract.PARENTS: str(parents),
-            contract.CORPUS: str(layout.corpus_folder(self.machine.volume, job.corpus, job.recipe)),
-            contract.SENTINEL: str(root / layout.SENTINEL.format(**names)),
+            contract.CORPUS: job.corpus
+            and str(layout.corpus_folder(self.machine.volume, job.corpus, job.recipe)),
+            contract.SENTINEL: job.corpus and str(root / layout.SENTINEL.format(**names)),
             contract.WORK: str(desk.folder),
             contract.OUT: str(desk.out),
             contract.RESULT: str(desk.result),
@@ -241,7 +242,9 @@ class Runner(NamedTuple):
                 "name": job.corpus,
                 "recipe": job.recipe,
                 "manifest": receipt.get("manifest") if receipt else None,
-            },
+            }
+            if job.corpus
+            else None,
             "results": finished["results"],
             "receipt": receipt,
             "work": {"wall_s": finished["wall_s"], "cpu_s": finished["cpu_s"]},
@@ -264,7 +267,7 @@ class Runner(NamedTuple):
 
     def _ancestry(self, stage: Stage) -> dict[str, Any]:
         """A cell's record tells of its weights too, so that a result is complete by itself."""
-        if stage.kind != "cells":
+        if "weights" not in stage.parents:
             return {}
         weights = self.archive.record(stage.parents["weights"])
         told = ("stage", "fingerprint", "science", "results", "receipt", "work", "links")

@@ -8,7 +8,7 @@ from pathlib import Path
 from quantgrid.fingerprint import digest
 
 
-def science_digest(entry: Path, *, source_root: Path, package: str = "quantlm") -> str:
+def science_digest(entry: Path, *, source_root: Path, package: str | None = "quantlm") -> str:
     """Digest of a module and of everything of `package` that it imports, directly or not.
 
     Blind to comments, docstrings (and other texts that are statements), layout, the order and
@@ -18,7 +18,8 @@ def science_digest(entry: Path, *, source_root: Path, package: str = "quantlm") 
     Args:
         entry: The script or module to start from.
         source_root: The folder that holds `package`.
-        package: Name of the science package; imports of anything else are not followed.
+        package: Name of the science package; imports of anything else are not followed.  None
+            follows everything that `source_root` holds.
 
     Raises:
         SyntaxError: when a file of the closure is not Python.
@@ -32,12 +33,31 @@ def science_digest(entry: Path, *, source_root: Path, package: str = "quantlm") 
     )
 
 
+def local_files(entry: Path) -> set[Path]:
+    """A script and every file beside or below it that it imports, directly or not.
+
+    Raises:
+        SyntaxError: when a file of the closure is not Python.
+    """
+    return _closure(entry, entry.parent, None)
+
+
+def imported_names(entry: Path) -> list[str]:
+    """Top-level names that a script and its local files import; none when it is not Python."""
+    try:
+        files = local_files(entry)
+    except (SyntaxError, ValueError):
+        return []
+    found = {name for path in files for name in _imported_names(path, entry.parent)}
+    return sorted({name.split(".")[0] for name in found} - {""})
+
+
 def _name(path: Path, source_root: Path) -> str:
     inside = path.is_relative_to(source_root)
     return path.relative_to(source_root).as_posix() if inside else path.name
 
 
-def _closure(entry: Path, source_root: Path, package: str) -> set[Path]:
+def _closure(entry: Path, source_root: Path, package: str | None) -> set[Path]:
     found: set[Path] = set()
     waiting = [entry]
     while waiting:
@@ -54,9 +74,9 @@ def _tree(path: Path) -> ast.Module:
 
 
 @cache
-def _imports(path: Path, source_root: Path, package: str) -> tuple[Path, ...]:
+def _imports(path: Path, source_root: Path, package: str | None) -> tuple[Path, ...]:
     names = _imported_names(path, source_root)
-    ours = {name for name in names if name.split(".")[0] == package}
+    ours = {name for name in names if package in {None, name.split(".")[0]}}
     return tuple(sorted({file for name in ours for file in _files_of(name, source_root)}))
 
 

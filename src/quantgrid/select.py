@@ -12,16 +12,19 @@ with it but `!=`.  Ternary weights have 1.58 bits.  Nothing is evaluated as Pyth
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import METHODS, TERNARY, TERNARY_BITS
+from quantgrid.own_script import OwnCell
 from quantgrid.spec import Cell
 
+AnyCell = Cell | OwnCell
 Value = str | float | None
-Test = Callable[[Cell], bool]
+Test = Callable[[AnyCell], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,13 @@ class Selection:
     text: str
     names: tuple[str, ...]
     matches: Test
+
+
+def look(cell: AnyCell, name: str) -> Value:
+    """A property of a cell; None when it has none of that name."""
+    if isinstance(cell, OwnCell):
+        return cell.find(name)
+    return NAMES[name](cell) if name in NAMES else None
 
 
 def _bits(cell: Cell) -> float | None:
@@ -73,27 +83,41 @@ _WORDS = {"group": ("tensor", "row"), "bits": (TERNARY,)}
 """Words beside numbers, so that a misspelt number is not a word in silence."""
 
 
-def parse(text: str) -> Selection:
+def parse(text: str, cells: Iterable[AnyCell] = ()) -> Selection:
     """Read a choice; an empty text chooses everything.
+
+    Args:
+        text: The choice.
+        cells: Cells whose own axes are names too.
 
     Raises:
         ConfigRefusal: for an unknown name or a sentence that cannot be read; shows the place.
     """
     if not text.strip():
         return Selection(text, (), lambda cell: True)  # noqa: ARG005 - every cell
-    parser = _Parser(text)
+    parser = _Parser(text, _axes(cells))
     matches = parser.choice()
     parser.expect("end")
     return Selection(text, tuple(dict.fromkeys(parser.names)), matches)
 
 
-def choose(cells: Iterable[Cell], text: str) -> tuple[Cell, ...]:
+def _axes(cells: Iterable[AnyCell]) -> dict[str, list[Value]]:
+    """The values of each axis that is not among `NAMES`, or is an axis all the same."""
+    found: dict[str, list[Value]] = {}
+    for cell in cells:
+        for name in cell.axes if isinstance(cell, OwnCell) else ():
+            found.setdefault(name, []).append(look(cell, name))
+    return found
+
+
+def choose(cells: Iterable[AnyCell], text: str) -> tuple[AnyCell, ...]:
     """The chosen cells, in their order.
 
     Raises:
         ConfigRefusal: when nothing is chosen; tells which values there are.
     """
-    cells, selection = tuple(cells), parse(text)
+    cells = tuple(cells)
+    selection = parse(text, cells)
     chosen = tuple(cell for cell in cells if selection.matches(cell))
     if not chosen and cells:
         there = "; ".join(f"{name}: {_values(cells, name)}" for name in selection.names)
@@ -101,8 +125,8 @@ def choose(cells: Iterable[Cell], text: str) -> tuple[Cell, ...]:
     return chosen
 
 
-def _values(cells: Iterable[Cell], name: str, most: int = 12) -> str:
-    seen = list(dict.fromkeys(_shown(NAMES[name](cell)) for cell in cells))
+def _values(cells: Iterable[AnyCell], name: str, most: int = 12) -> str:
+    seen = list(dict.fromkeys(_shown(look(cell, name)) for cell in cells))
     return ", ".join(seen[:most]) + (f" and {len(seen) - most} more" if len(seen) > most else "")
 
 
@@ -116,7 +140,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<op><=|>=|!=|==|=|<|>)|(?P<mark>[(),])|(?P<quoted>'[^']*'|\"[^\"]*\")"
     r"|(?P<word>[\w.+/-]+)|(?P<end>$))"
 )
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kM]?)")
+_NUMBER = re.compile(r"([-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)([kM]?)")
 _SCALES = {"": 1, "k": 1_000, "M": 1_000_000}
 _KEYWORDS = ("and", "or", "not", "in")
 _BY_SIZE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
@@ -132,9 +156,16 @@ class _Token:
 class _Parser:
     """Recursive descent over the grammar of the module's docstring."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, axes: Mapping[str, Sequence[Value]]) -> None:
         self._text, self._tokens = text, list(_tokens(text))
         self.names: list[str] = []
+        self._known = (*NAMES, *(axis for axis in axes if axis not in NAMES))
+        numeric = {axis for axis, there in axes.items() if any(map(_is_number, there))}
+        self._numbers = _NUMBERS | numeric
+        self._words = {
+            **_WORDS,
+            **{axis: [v for v in there if isinstance(v, str)] for axis, there in axes.items()},
+        }
 
     @property
     def _next(self) -> _Token:
@@ -165,27 +196,27 @@ class _Parser:
 
     def _comparison(self) -> Test:
         token = self.expect("word")
-        if token.text not in NAMES:
-            near = get_close_matches(token.text, NAMES, n=1)
+        if token.text not in self._known:
+            near = get_close_matches(token.text, self._known, n=1)
             hint = f", did you mean {near[0]!r}?" if near else ""
-            raise self._refusal(f"{token.text!r} is no name{hint}", token, ", ".join(NAMES))
+            raise self._refusal(f"{token.text!r} is no name{hint}", token, ", ".join(self._known))
         self.names.append(token.text)
         if self._takes("in"):
             return self._membership(token.text)
         return self._test(token.text, self.expect("op"))
 
     def _test(self, name: str, op: _Token) -> Test:
-        get, value = NAMES[name], self._value(name)
+        get, value = partial(look, name=name), self._value(name)
         if op.text in ("=", "=="):
             return lambda cell: get(cell) == value
         if op.text == "!=":
             return lambda cell: get(cell) != value
-        if name not in _NUMBERS or isinstance(value, str):
+        if name not in self._numbers or isinstance(value, str):
             raise self._refusal(f"{name} {op.text} {value} compares no numbers", op, "= != or in")
         return _by_size(_BY_SIZE[op.text], get, value)
 
     def _membership(self, name: str) -> Test:
-        get, values = NAMES[name], set()
+        get, values = partial(look, name=name), set()
         self.expect("(")
         values.add(self._value(name))
         while self._takes(","):
@@ -197,11 +228,11 @@ class _Parser:
         token = self._tokens.pop(0)
         if token.kind not in ("word", "quoted") or token.text in _KEYWORDS:
             raise self._refusal(f"{name} lacks a value here", token, "a number or a word")
-        number = _NUMBER.fullmatch(token.text) if name in _NUMBERS else None
+        number = _NUMBER.fullmatch(token.text) if name in self._numbers else None
         if number:
             return float(number[1]) * _SCALES[number[2]]
-        words = _WORDS.get(name, ())
-        if name in _NUMBERS and token.text not in words:
+        words = self._words.get(name, ())
+        if name in self._numbers and token.text not in words:
             raise self._refusal(
                 f"{token.text!r} is no value of {name}", token, " or ".join(("a number", *words))
             )
@@ -232,10 +263,14 @@ _EXPECTED = {
 }
 
 
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float)
+
+
 def _by_size(
-    compare: Callable[[float, float], bool], get: Callable[[Cell], Value], limit: float
+    compare: Callable[[float, float], bool], get: Callable[[AnyCell], Value], limit: float
 ) -> Test:
-    def test(cell: Cell) -> bool:
+    def test(cell: AnyCell) -> bool:
         value = get(cell)
         return value is not None and not isinstance(value, str) and compare(value, limit)
 

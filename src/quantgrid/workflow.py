@@ -27,8 +27,8 @@ from quantgrid.load import Platform, Settings, load_grid, load_platform, load_se
 from quantgrid.pace import asked, collect_rarely, look_only_when_needed
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
-from quantgrid.select import choose
-from quantgrid.spec import BASE, Cell
+from quantgrid.select import AnyCell, choose
+from quantgrid.spec import BASE
 from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
 
 Wildcards = Any
@@ -120,14 +120,14 @@ class Workflow:
     @property
     def cells(self) -> list[str]:
         """Results of all cells of the grid."""
-        return [_result(cell) for cell in self.lineage.grid.cells]
+        return [_result(cell) for cell in self.lineage.grid.every]
 
     def targets(self, _: Wildcards = None) -> list[str]:
         """Results of the selected cells; table and page when no cell was left out."""
         if not self.plan:
             return []
         wanted = [_result(cell) for cell in self.plan.wanted]
-        whole = len(wanted) == len(self.lineage.grid.cells)
+        whole = len(wanted) == len(self.lineage.grid.every)
         pages = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.PAGE)]
         return wanted + (pages if whole else [])
 
@@ -165,13 +165,13 @@ class Workflow:
         """Whether no cell waits for a job and the table shows just the results that are here."""
         if not self.plan:
             return False
-        states = {self.plan.state(cell) for cell in self.lineage.grid.cells}
+        states = {self.plan.state(cell) for cell in self.lineage.grid.every}
         return states == {State.CURRENT} and shown_cells(self._table) == self._fingerprints
 
     @cached_property
     def _fingerprints(self) -> dict[str, str]:
         made = self.lineage.cells
-        return {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.cells}
+        return {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.every}
 
     @property
     def _table(self) -> Path:
@@ -185,14 +185,14 @@ class Workflow:
 
     @property
     def corpus(self) -> dict[str, str]:
-        """Wildcards of the corpus of the grid."""
+        """Wildcards of the corpus of the grid; none when it has no corpus."""
         recipe = self.lineage.grid.corpus
-        return {"corpus": recipe.name, "fp": recipe.digest}
+        return {"corpus": recipe.name, "fp": recipe.digest} if recipe else {}
 
     @cached_property
-    def sentinel(self) -> str:
+    def sentinel(self) -> list[str]:
         """The sentinel of the corpus of the grid: training and evaluation start after the seal."""
-        return layout.SENTINEL.format(**self.corpus)
+        return [layout.SENTINEL.format(**self.corpus)] if self.corpus else []
 
     # -- cells ------------------------------------------------------------------------------------
 
@@ -214,6 +214,8 @@ class Workflow:
     def cell_input(self, wildcards: Wildcards) -> list[str]:
         """What a cell is made from and compared with, unless the archive holds it."""
         cell = self._cell(wildcards)
+        if cell.id in self.lineage.own:
+            return self._inputs([]) if self.lineage.own[cell.id].script.corpus else self.clearance()
         weights = self.lineage.weights[cell.id]
         parents = {*weights.parents.values(), self.lineage.bases[cell.base].record}
         return self._inputs(sorted(parents - {weights.record}))
@@ -232,7 +234,7 @@ class Workflow:
         if not self.plan:
             return []
         made = [path for record in parents for path in self._made(record)]
-        return self.clearance() + (made or [self.sentinel])
+        return self.clearance() + (made or self.sentinel)
 
     def clearance(self) -> list[str]:
         """The clearance that a paid platform needs; the desk needs none."""
@@ -291,7 +293,7 @@ class Workflow:
             archive = opened.of(self.settings, self.root)
             Controller(self.root, archive.store).start()
             waiting.start(self.root, archive, SystemClock())
-            if self.platform.warm and self.plan.num_to_make > 1:
+            if self.platform.warm and self.lineage.grid.cells and self.plan.num_to_make > 1:
                 warm_server.start()
             if snakemake.local_exec:
                 look_only_when_needed(snakemake.scheduler)
@@ -300,16 +302,16 @@ class Workflow:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _cell(self, wildcards: Wildcards) -> Cell:
+    def _cell(self, wildcards: Wildcards) -> AnyCell:
         owner = f"{wildcards.base}/{wildcards.variant}"
-        if owner not in self.lineage.asked:
+        if owner not in self.lineage.asked and owner not in self.lineage.own:
             stop(
                 ConfigRefusal(
                     f"grid {self.grid} has no cell {owner}",
                     do=f"`quantgrid cells --grid {self.grid}` lists its cells.",
                 )
             )
-        return self.lineage.asked[owner]
+        return self.lineage.asked.get(owner) or self.lineage.own[owner]
 
     def _made(self, record: str) -> list[str]:
         """The receipt of a record, or nothing when the archive holds it."""
@@ -351,14 +353,14 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     index = archive.index()
     identity, others = archive.find_identity(), archive.other_identities()
     vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
-    wanted = choose(lineage.grid.cells, settings.select)
+    wanted = choose(lineage.grid.every, settings.select)
     return Plan(lineage, index, local_results(root, lineage), wanted)
 
 
 def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
     """Fingerprints of local results; empty for a damaged one, which is in the way."""
     found = {}
-    for cell in lineage.grid.cells:
+    for cell in lineage.grid.every:
         try:
             path = root / _result(cell)
             found[cell.id] = parse_record(path.read_bytes(), where=str(path))["fingerprint"]
@@ -394,5 +396,5 @@ def _validate(data: Any, schema: str) -> None:
     validate(data, schema)
 
 
-def _result(cell: Cell) -> str:
+def _result(cell: AnyCell) -> str:
     return layout.RESULT.format(base=cell.base, variant=cell.variant)

@@ -8,7 +8,8 @@ from pathlib import Path
 from quantgrid import layout
 from quantgrid.grid import Grid
 from quantgrid.load import load_grid, load_settings
-from quantgrid.select import NAMES, choose
+from quantgrid.own_script import OwnCell
+from quantgrid.select import NAMES, AnyCell, choose, look
 from quantgrid.spec import Cell
 
 HELP = "list the cells of a grid, or their file targets"
@@ -38,9 +39,11 @@ def main(options: argparse.Namespace) -> int:
     overrides = {"grid": options.grid, "select": options.select}
     settings = load_settings(root, overrides)
     grid = load_grid(root, settings.grid)
-    cells = choose(grid.cells, settings.select)
+    cells = choose(grid.every, settings.select)
     if options.blocks:
-        _print_costs(replace(grid, cells=tuple(cells)), root, options)
+        _print_costs(
+            replace(grid, cells=tuple(c for c in cells if isinstance(c, Cell))), root, options
+        )
         return 0
     names = [_target(cell) if options.targets else cell.id for cell in cells]
     if options.json:
@@ -66,10 +69,11 @@ def _print_costs(grid: Grid, root: Path, options: argparse.Namespace) -> None:
         print(f"{row.block:<8} {row.num_cells:6d} {numbers}")
 
 
-def _target(cell: Cell) -> str:
+def _target(cell: AnyCell) -> str:
     return layout.RESULT.format(base=cell.base, variant=cell.variant)
 
 
-def _facts(cell: Cell) -> dict[str, object]:
+def _facts(cell: AnyCell) -> dict[str, object]:
     """What `select` sees of a cell."""
-    return {name: look(cell) for name, look in NAMES.items()}
+    names = [*NAMES, *(cell.axes if isinstance(cell, OwnCell) else ())]
+    return {name: look(cell, name) for name in names}

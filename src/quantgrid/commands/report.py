@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from quantgrid import atomic, layout
-from quantgrid.report import canvas, page, plots
-from quantgrid.report.records import read_grid, read_wanted
+from quantgrid.report import canvas, own, page, plots
+from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.wanted import source_of
 
 HELP = "write the page of a grid and its plots from its table and records"
@@ -32,15 +32,24 @@ def main(options: argparse.Namespace) -> int:
     )
     page.require_same_cells(table, wanted)
     folder = options.out.absolute().parent
-    grid = read_grid(wanted, (options.results or folder).absolute())
-    drawings = [
+    models, programs = own.split(wanted)
+    results = (options.results or folder).absolute()
+    grid, rows = read_grid(models, results), own.read_rows(programs, results)
+    drawings = _drawings(grid) if grid.cells else []
+    drawn = {drawing.plot.name: drawing.wide for drawing in drawings}
+    for plot in plots.PLOTS:
+        name = Path(layout.PLOTS[plot.name].format(grid=grid.name)).name
+        data = drawn.get(plot.name, own.NOTHING_TO_PLOT)
+        atomic.publish((options.plots or folder).absolute() / name, data)
+    source = source_of(options.table.absolute(), options.laws.absolute())
+    made = page.html(grid, wanted, table, laws, drawings, source, rows)
+    atomic.publish(options.out.absolute(), made)
+    print(f"{options.out}: {len(grid.cells) + len(rows)} cells and {len(drawings)} plots.")
+    return 0
+
+
+def _drawings(grid: Grid) -> list[page.Drawing]:
+    return [
         page.Drawing(plot, plots.svg(plot, grid, canvas.WIDE), plots.svg(plot, grid, canvas.NARROW))
         for plot in plots.PLOTS
     ]
-    for drawing in drawings:
-        name = Path(layout.PLOTS[drawing.plot.name].format(grid=grid.name)).name
-        atomic.publish((options.plots or folder).absolute() / name, drawing.wide)
-    source = source_of(options.table.absolute(), options.laws.absolute())
-    atomic.publish(options.out.absolute(), page.html(grid, wanted, table, laws, drawings, source))
-    print(f"{options.out}: {len(grid.cells)} cells and {len(drawings)} plots.")
-    return 0

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from quantgrid import atomic
-from quantgrid.report import laws, table
+from quantgrid.report import laws, own, table
 from quantgrid.report.records import read_grid, read_wanted
 
 HELP = "write the table of a grid and its laws from verified records"
@@ -21,13 +21,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Write both or neither."""
     results = (options.results or options.out.parent).absolute()
-    grid = read_grid(read_wanted(options.wanted.absolute()), results)
+    models, programs = own.split(read_wanted(options.wanted.absolute()))
+    grid, rows = read_grid(models, results), own.read_rows(programs, results)
     written = {
         options.laws: table.csv_bytes(laws.frame(laws.outcomes(grid))),
-        options.out: table.csv_bytes(table.frame(grid)),
+        options.out: table.csv_bytes(own.joined(table.frame(grid), rows)),
     }
     for path, data in written.items():
         atomic.publish(path.absolute(), data)
     holding = written[options.laws].decode().count(",yes\n")
-    print(f"{len(grid.cells)} cells in {options.out}; {holding} law outcomes hold.")
+    print(f"{len(grid.cells) + len(rows)} cells in {options.out}; {holding} law outcomes hold.")
     return 0

@@ -13,6 +13,7 @@ from quantgrid.report import (
     fit_sheet,
     glossary,
     labels,
+    own,
     plots,
     prose,
     provenance,
@@ -33,11 +34,15 @@ TITLES = {
     "fits": "The fitted damage law",
     "forms": "Every form at every budget",
     "cells": "All cells",
+    "own": "Programs of their own",
     "provenance": "Provenance",
     "limits": "What these numbers do not say",
     "glossary": "Glossary",
 }
 """Sections by id; the list of contents and the headings read the same."""
+
+OF_EVERY_GRID = ("own", "provenance", "limits")
+"""Sections that do not speak of models and their forms."""
 
 ALWAYS, WIDE_ONLY, ON_DEMAND = "", "screen", "more"
 
@@ -113,6 +118,7 @@ def html(
     laws: "pd.DataFrame",
     drawings: Sequence[Drawing],
     source: str,
+    rows: Sequence[own.OwnRow] = (),
 ) -> bytes:
     """The page; equal records give equal bytes.
 
@@ -123,6 +129,7 @@ def html(
         laws: The written laws, all columns as text.
         drawings: Plots in the order of the page.
         source: What the page is made from; see `quantgrid.wanted.source_of`.
+        rows: Cells with a program of their own.
     """
     import jinja2
 
@@ -133,11 +140,23 @@ def html(
     text = environment.from_string(template).render(
         style=style,
         script=script,
-        titles=TITLES,
         source=source,
+        **(
+            _of_models(grid, table, laws, drawings) if grid.cells else _of_programs(grid.name, rows)
+        ),
+        **_origin(grid, wanted, rows),
+    )
+    return text.encode()
+
+
+def _of_models(
+    grid: Grid, table: "pd.DataFrame", laws: "pd.DataFrame", drawings: Sequence[Drawing]
+) -> dict[str, Any]:
+    """All that is said of models and their forms."""
+    return dict(
+        titles=TITLES,
         **_headline(grid),
         **_sections(sections.named(grid), laws),
-        **_origin(grid, wanted),
         figures=[_figure(drawing) for drawing in drawings],
         shown=SHOWN,
         rows=_rows(table, grid),
@@ -145,17 +164,40 @@ def html(
         threshold=prose.threshold(),
         tolerance=f"{answers.TOLERANCE_NATS:g}",
     )
-    return text.encode()
 
 
-def _origin(grid: Grid, wanted: Wanted) -> dict[str, Any]:
+def _of_programs(name: str, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
+    """A page without models: only the sections that speak of every grid."""
+    return {
+        "titles": {section: TITLES[section] for section in OF_EVERY_GRID},
+        "grid": name,
+        "num_cells": 0,
+        "families": [],
+        "verdicts": own.verdict_counts(rows),
+        "laws": {"num_laws": 0},
+        "bits": {"sentences": []},
+        "headline_family": "",
+    }
+
+
+def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
     """Where the numbers come from and what they do not say."""
+    models = provenance.facts(grid, wanted) if grid.cells else []
+    judged = provenance.not_judged(grid) if grid.cells else []
     return {
         "table_name": layout.TABLE.format(grid=grid.name).rpartition("/")[2],
-        "facts": provenance.facts(grid, wanted),
+        "facts": models + (own.facts(rows) if rows else []),
         "alarms": provenance.alarms(grid),
-        "not_judged": provenance.not_judged(grid),
+        "not_judged": judged + ([OWN_LIMIT] if rows else []),
+        "programs": own.sheets(rows),
+        "num_programs": len(rows),
     }
+
+
+OWN_LIMIT = (
+    "Programs of their own report their own numbers: they are shown as they came, compared with no "
+    "base, averaged nowhere and tested by no law."
+)
 
 
 def _sections(of: sections.Named, laws: "pd.DataFrame") -> dict[str, Any]:

@@ -6,7 +6,7 @@ Legend of shape suffixes: S sequences of the fixed validation set.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -161,12 +161,26 @@ def read_grid(wanted: Wanted, results: Path) -> Grid:
         Refusal: names every cell that is missing, damaged, stale, without a base, or measured on
             another validation set than its base or the other bases of its family.
     """
-    records, problems = _read_all(wanted, results)
+    records, problems = _read_all(wanted, results, _require_complete)
     _require_bases(records, wanted, problems)
     _require_one_validation_set(records, problems)
     if problems:
         raise _refusal(problems, wanted, results)
     return Grid(wanted.grid, list(_measured(records)))
+
+
+def read_records(
+    wanted: Wanted, results: Path, require_complete: Callable[[Record], None]
+) -> dict[str, Record]:
+    """Read and verify records that are compared with no base.
+
+    Raises:
+        Refusal: names every cell that is missing, damaged or stale.
+    """
+    records, problems = _read_all(wanted, results, require_complete)
+    if problems:
+        raise _refusal(problems, wanted, results)
+    return records
 
 
 def verdict_of(record: Record) -> str:
@@ -187,14 +201,16 @@ FOREIGN = "measured on another validation set than their base"
 SCATTERED = "measured on another validation set than the family's other bases"
 
 
-def _read_all(wanted: Wanted, results: Path) -> tuple[dict[str, Record], Problems]:
+def _read_all(
+    wanted: Wanted, results: Path, require_complete: Callable[[Record], None]
+) -> tuple[dict[str, Record], Problems]:
     records: dict[str, Record] = {}
     problems: Problems = defaultdict(list)
     for cell, fingerprint in wanted.cells.items():
         path = _result_file(results, cell)
         try:
             record = parse_record(path.read_bytes(), where=str(path))
-            _require_complete(record)
+            require_complete(record)
         except FileNotFoundError:
             problems[MISSING].append(cell)
         except (DataFault, KeyError, TypeError, ValueError):

@@ -218,6 +218,9 @@ This file is generated from `quantgrid.report.table.COLUMNS`.
 A cell enters only if its record is there, whole, of the fingerprint that the plan wants, and measured on the validation set of its base.
 Otherwise `quantgrid table` refuses with exit code 78 and names the cells; nothing is written.
 
+Cells with a [program of their own](../guides/your-own-script.md) come last, with a column for each of their axes and results; a result of a name that every row has is `result_<name>`.
+A grid of such programs alone has `cell`, `base`, `variant`, `block`, the axes, `seed`, the results, and the last columns from `wall_s` on.
+
 # The laws of a grid
 
 `results/<grid>-laws.csv`: one row for each law, family and budget that the grid can show.
