@@ -2,8 +2,10 @@
 
 from quantgrid import atomic
 from quantgrid.cell import Cell, Progress
+from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.corpus.view import View
 from quantlm import environment, schedule, state, tensorfile, weights
+from quantlm.checkpoint import TrainingState
 from quantlm.loop import Trainer, training_results
 
 
@@ -22,16 +24,19 @@ def main() -> None:
     )
     trainer = Trainer.start(trunk, view, device)
     milestone = cell.parents["milestone"][tensorfile.STATE_FILE]
-    state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )
     progress = Progress(cell, num_steps=num_steps)
-    losses = trainer.run(num_steps, rate, progress.step)
+    with Keeper(cell, TrainingState(trainer, view), manifest=view.manifest) as keeper:
+        if not keeper.resume():
+            state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
+        losses = trainer.run(num_steps, rate, progress.step, keeper)
     with atomic.writing(cell.out / tensorfile.WEIGHTS_FILE) as file:
         weights.save_weights(file, trainer.model, fingerprint=cell.fingerprint)
     results = training_results(trainer, losses) | {"size": weights.size(trainer.model)}
-    cell.finish(results, receipt=view.receipt(), environment=environment.describe(device))
+    made_on = environment.describe(device)
+    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=keeper.chain())
 
 
 if __name__ == "__main__":

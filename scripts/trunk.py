@@ -2,8 +2,10 @@
 
 from quantgrid import atomic
 from quantgrid.cell import Cell, Progress
+from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.corpus.view import View
 from quantlm import environment, schedule, state, tensorfile
+from quantlm.checkpoint import TrainingState
 from quantlm.loop import Trainer, training_results
 
 
@@ -21,15 +23,18 @@ def main() -> None:
         context=model["context"],
     )
     trainer = Trainer.start(trunk, view, device)
-    if milestone := cell.parents.get("milestone"):
-        state.load_state(milestone[tensorfile.STATE_FILE], trainer)
     rate = schedule.trunk_rate(model["learning_rate"], model["warmup_steps"])
     progress = Progress(cell, num_steps=num_steps)
-    losses = trainer.run(num_steps, rate, progress.step)
+    with Keeper(cell, TrainingState(trainer, view), manifest=view.manifest) as keeper:
+        milestone = cell.parents.get("milestone")
+        if not keeper.resume() and milestone:
+            state.load_state(milestone[tensorfile.STATE_FILE], trainer)
+        losses = trainer.run(num_steps, rate, progress.step, keeper)
     with atomic.writing(cell.out / tensorfile.STATE_FILE) as file:
         state.save_state(file, trainer, fingerprint=cell.fingerprint)
     results = training_results(trainer, losses)
-    cell.finish(results, receipt=view.receipt(), environment=environment.describe(device))
+    made_on = environment.describe(device)
+    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=keeper.chain())
 
 
 if __name__ == "__main__":

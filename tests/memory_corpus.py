@@ -94,6 +94,15 @@ class MemoryView:
         """What was consumed."""
         return {"shards": dict(self.charged)}
 
+    def seen(self) -> dict[str, Any]:
+        """What was consumed."""
+        return {"used": dict(self.charged)}
+
+    def take_up(self, seen: Mapping[str, Any]) -> None:
+        """Count what an earlier process consumed."""
+        for name, tokens in seen["used"].items():
+            self.charge(name, tokens)
+
 
 def counting(num_shards: int = 3, tokens: int = 2001) -> MemoryView:
     """A repeating ramp of bytes in a few shards: easy to learn and to recognise."""

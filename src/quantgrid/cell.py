@@ -16,12 +16,16 @@ from quantgrid import CONTRACT_VERSION, atomic, contract
 from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import digest_file
 
+INTERRUPTION_S = 4 * 3600.0
+"""Mean time between interruptions where the platform says none; spot machines see 1 to 12 h."""
+
 
 class Cell(NamedTuple):
     """What the runner asked of this process.
 
     `spec` is resolved: no field is missing.  `parents` maps a role and a file name to the path of
-    a verified file.  `corpus` and `sentinel` are None for stages that read no corpus.
+    a verified file.  `corpus` and `sentinel` are None for stages that read no corpus.  `deadline_s`
+    counts from the start of the script; None is never.
     """
 
     id: str
@@ -34,11 +38,15 @@ class Cell(NamedTuple):
     out: Path
     result: Path
     state: Path
+    link: Path | None
     progress: Path
     metrics: Path
     device: str
     threads: int
     attempt: str
+    deadline_s: float | None
+    grace_s: float
+    interruption_s: float
     started_wall_s: float
     started_cpu_s: float
 
@@ -49,20 +57,8 @@ class Cell(NamedTuple):
         Raises:
             ConfigRefusal: when a variable of the contract is missing, or for another version of it.
         """
-        missing = [v.name for v in contract.TABLE if v.name not in environment]
-        if missing:
-            raise ConfigRefusal(
-                f"this script runs under the cell contract and misses {', '.join(missing)}",
-                do="Start it with `quantgrid run`; docs/formats/contract.md lists the variables.",
-            )
+        _refuse_other_contract(environment)
         get = environment.__getitem__
-        if get(contract.CONTRACT) != str(CONTRACT_VERSION):
-            raise ConfigRefusal(
-                "the runner speaks another version of the cell contract than this script",
-                expected=CONTRACT_VERSION,
-                seen=get(contract.CONTRACT),
-                do="Install one version of quantgrid for both.",
-            )
         parents = json.loads(Path(get(contract.PARENTS)).read_bytes())
         return cls(
             id=get(contract.CELL),
@@ -75,11 +71,15 @@ class Cell(NamedTuple):
             out=Path(get(contract.OUT)),
             result=Path(get(contract.RESULT)),
             state=Path(get(contract.STATE)),
+            link=Path(get(contract.LINK)) if get(contract.LINK) else None,
             progress=Path(get(contract.PROGRESS)),
             metrics=Path(get(contract.METRICS)),
             device=get(contract.DEVICE),
             threads=int(get(contract.THREADS)),
             attempt=get(contract.ATTEMPT),
+            deadline_s=float(get(contract.DEADLINE)) if get(contract.DEADLINE) else None,
+            grace_s=float(get(contract.GRACE) or 0),
+            interruption_s=float(get(contract.INTERRUPTION) or INTERRUPTION_S),
             started_wall_s=time.monotonic(),
             started_cpu_s=time.process_time(),
         )
@@ -105,6 +105,7 @@ class Cell(NamedTuple):
         *,
         receipt: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
+        chain: Mapping[str, Any] | None = None,
     ) -> None:
         """Name every file of `out` and hand back the results; the last act of a script.
 
@@ -112,6 +113,7 @@ class Cell(NamedTuple):
             results: JSON values that belong into the record.
             receipt: What the corpus view saw and verified (`corpus.View.receipt`).
             environment: Device, driver and package versions that the science ran on.
+            chain: What this link resumed and saved (`checkpoint.keeper.Keeper.chain`).
         """
         files = {
             path.name: {"sha256": digest_file(path), "size_bytes": path.stat().st_size}
@@ -126,6 +128,7 @@ class Cell(NamedTuple):
                 "results": dict(results),
                 "receipt": receipt,
                 "environment": dict(environment or {}),
+                "chain": dict(chain) if chain else None,
                 "wall_s": round(time.monotonic() - self.started_wall_s, 3),
                 "cpu_s": round(time.process_time() - self.started_cpu_s, 3),
             },
@@ -184,6 +187,23 @@ class Progress:
             temporary.replace(self._cell.progress)
 
 
+def _refuse_other_contract(environment: Mapping[str, str]) -> None:
+    missing = [v.name for v in contract.TABLE if v.name not in environment]
+    if missing:
+        raise ConfigRefusal(
+            f"this script runs under the cell contract and misses {', '.join(missing)}",
+            do="Start it with `quantgrid run`; docs/formats/contract.md lists the variables.",
+        )
+    version = environment[contract.CONTRACT]
+    if version != str(CONTRACT_VERSION):
+        raise ConfigRefusal(
+            "the runner speaks another version of the cell contract than this script",
+            expected=CONTRACT_VERSION,
+            seen=version,
+            do="Install one version of quantgrid for both.",
+        )
+
+
 def _files(paths: Mapping[str, str]) -> dict[str, Path]:
     """Files of a parent by name; a parent that this very process made is given as a folder."""
     folder = paths.get("")
@@ -193,5 +213,6 @@ def _files(paths: Mapping[str, str]) -> dict[str, Path]:
 
 
 def say(line: str) -> None:
-    """One line into the log of the cell."""
-    print(line, file=sys.stderr, flush=True)
+    """One line into the log of the cell; a log that cannot be written never stops the work."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)

@@ -38,6 +38,7 @@ THREADS = "QG_THREADS"
 SEED = "QG_SEED"
 DEADLINE = "QG_DEADLINE_S"
 GRACE = "QG_GRACE_S"
+INTERRUPTION = "QG_INTERRUPTION_S"
 ATTEMPT = "QG_ATTEMPT"
 
 WARM = "QG_WARM"
@@ -91,5 +92,10 @@ TABLE = (
         "86340",
     ),
     Variable(GRACE, "seconds between SIGTERM and SIGKILL", "30"),
+    Variable(
+        INTERRUPTION,
+        "mean seconds between two interruptions here; empty if unknown",
+        "14400",
+    ),
     Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),
 )

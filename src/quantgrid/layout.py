@@ -4,6 +4,7 @@ Three roots: the working copy (rule files, relative to Snakemake's working direc
 (keys of the store) and the volume (corpora).  `docs/formats/layout.md` shows them as trees.
 """
 
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -97,6 +98,22 @@ WAITING_FILES = "files"
 def waiting_folder(root: Path, key: str) -> Path:
     """Where the record of a key waits, with its files."""
     return root / WAITING / key.removesuffix(f"/{RECORD_FILE}").replace("/", "~")
+
+
+# -- checkpoints: what the folder of a stage's state holds ----------------------------------------
+
+_CHECKPOINT = re.compile(r"(\d{15})-([0-9a-f]{64})\.safetensors")
+
+
+def checkpoint_name(tokens: int, sha256: str) -> str:
+    """The file of a checkpoint; names sort by tokens, and say what the bytes have to be."""
+    return f"{tokens:015d}-{sha256}.safetensors"
+
+
+def find_checkpoint(name: str) -> tuple[int, str] | None:
+    """Tokens and sha256 in the name of a checkpoint; None for another name."""
+    found = _CHECKPOINT.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
 
 
 # -- configuration --------------------------------------------------------------------------------

@@ -195,6 +195,7 @@ class Runner(NamedTuple):
             contract.SEED: str(job.seed),
             contract.DEADLINE: "",
             contract.GRACE: str(_GRACE_S),
+            contract.INTERRUPTION: "",
             contract.ATTEMPT: desk.folder.parent.name,
         }
 

@@ -40,6 +40,12 @@ class CorpusView(Protocol):
     def receipt(self) -> Mapping[str, Any]:
         """What was seen, verified and consumed."""
 
+    def seen(self) -> Mapping[str, Any]:
+        """What the receipt of this stage rests on, as JSON, for another process to go on."""
+
+    def take_up(self, seen: Mapping[str, Any]) -> None:
+        """Count what an earlier process of this stage saw."""
+
 
 class Batches:
     """The batches of a trunk by step: batch n holds the windows after n batches of tokens."""

@@ -36,6 +36,27 @@ def unheard(step: int, *, tokens: int, loss: float | None) -> None:
     """Nobody listens."""
 
 
+class Keeper(Protocol):
+    """Keeps the state of a training for another process to go on from."""
+
+    def is_due(self) -> bool:
+        """Whether the state is to be kept now; asked after every step."""
+
+    def keep(self) -> None:
+        """Keep the state; raises when this process has to leave."""
+
+
+class NoKeeper:
+    """Keeps nothing."""
+
+    def is_due(self) -> bool:
+        """Never."""
+        return False
+
+    def keep(self) -> None:
+        """Nothing is kept."""
+
+
 class NonFiniteLossError(ArithmeticError):
     """The loss became infinite or not a number: these weights are worthless."""
 
@@ -66,6 +87,9 @@ def full_precision(model: Transformer, tokens_BT: Tensor) -> Tensor:
 class Trainer:
     """A model in training, between two steps.
 
+    Attributes:
+        losses: Loss of every step of this stage, in nats per token.
+
     Args:
         model: Trained in place.
         batches: Where tokens come from.
@@ -83,6 +107,7 @@ class Trainer:
     ) -> None:
         self.model, self.recipe, self.step = model, recipe, 0
         self.optimiser = adamw(model, recipe)
+        self.losses: list[float] = []
         self._batches, self._forward = batches, forward
 
     @classmethod
@@ -119,11 +144,17 @@ class Trainer:
         """Tokens consumed from step 0 on."""
         return self.step * self._batches.tokens_per_step
 
-    def run(self, stop: int, rate: Rate, report: Report = unheard) -> list[float]:
-        """Train until `stop` steps are done; returns the loss of every step made.
+    def run(
+        self,
+        stop: int,
+        rate: Rate,
+        report: Report = unheard,
+        keeper: Keeper = NoKeeper(),  # noqa: B008 - it has no state
+    ) -> list[float]:
+        """Train until `stop` steps are done; returns the loss of every step of this stage.
 
         Losses are fetched, judged and reported every `REPORT_EVERY` steps: asking for each would
-        make an accelerator wait.
+        make an accelerator wait.  No state is kept before its losses were judged.
 
         Raises:
             NonFiniteLossError: when a loss is infinite or not a number.
@@ -132,15 +163,17 @@ class Trainer:
         start = self.tokens
         self._batches.ahead(self.step, stop)
         report(self.step, tokens=0, loss=None)
-        losses: list[float] = []
         waiting: list[Tensor] = []
         while self.step < stop:
             waiting.append(self._advance(rate(self.step)))
-            if len(waiting) == REPORT_EVERY or self.step == stop:
-                losses += self._fetch(waiting)
+            is_due = keeper.is_due()
+            if is_due or len(waiting) == REPORT_EVERY or self.step == stop:
+                self.losses += self._fetch(waiting)
                 waiting.clear()
-                report(self.step, tokens=self.tokens - start, loss=losses[-1])
-        return losses
+                report(self.step, tokens=self.tokens - start, loss=self.losses[-1])
+            if is_due:
+                keeper.keep()
+        return self.losses
 
     def _advance(self, learning_rate: float) -> Tensor:
         for group in self.optimiser.param_groups:

@@ -4,9 +4,9 @@ Data and learning rate are functions of the step, nothing draws random numbers a
 optimiser's own step equals the trainer's: weights, two moments and one number are all there is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 def save_state(file: BinaryIO, trainer: Trainer, *, fingerprint: str) -> None:
     """Write weights, moments and step of a trainer."""
     header = {"fingerprint": fingerprint, "step": trainer.step, "tokens": trainer.tokens}
-    tensorfile.write(file, _tensors(trainer), header)
+    tensorfile.write(file, tensors_of(trainer), header)
 
 
 def load_state(
@@ -44,9 +44,17 @@ def load_state(
         raise ValueError(
             f"the state to start from has another step: expected {step}; seen {header['step']}"
         )
-    tensors |= _kept(trainer, fresh)
+    put(trainer, tensors | _kept(trainer, fresh), header)
+
+
+def put(trainer: Trainer, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
+    """Put a trainer into the state of some tensors (see `tensors_of`) and a step.
+
+    Raises:
+        ValueError: when the tensors are of another model, or the tokens of another batch size.
+    """
     _prepare_moments(trainer, header["step"])
-    fill(_tensors(trainer), tensors)
+    fill(tensors_of(trainer), tensors)
     trainer.step = header["step"]
     if trainer.tokens != header["tokens"]:
         raise ValueError(
@@ -55,7 +63,8 @@ def load_state(
         )
 
 
-def _tensors(trainer: Trainer) -> dict[str, Tensor]:
+def tensors_of(trainer: Trainer) -> dict[str, Tensor]:
+    """The tensors themselves, no copies: weights and both moments under the model's names."""
     tensors: dict[str, Tensor] = {}
     for name, weight in trainer.model.named_parameters():
         moments = trainer.optimiser.state.get(weight) or _zero_moments(weight)
@@ -66,7 +75,7 @@ def _tensors(trainer: Trainer) -> dict[str, Tensor]:
 
 def _kept(trainer: Trainer, names: Sequence[str]) -> dict[str, Tensor]:
     """What a trainer holds of some parameters."""
-    held = _tensors(trainer).items()
+    held = tensors_of(trainer).items()
     return {key: tensor for key, tensor in held if key.partition(".")[2] in names}
 
 

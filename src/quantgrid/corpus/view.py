@@ -7,7 +7,7 @@ token is used, in the background and ahead of the reader.  What was seen is the 
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -59,6 +59,7 @@ class View:
         self._used = dict.fromkeys(self.shard_tokens, 0)
         self._files = {shard.name: shard for shard in manifest.files()}
         self._verified = _Ahead(self._verify)
+        self._verified_before: set[str] = set()
         contract.check(planned_tokens, self._unique_tokens, passes, f"corpus {manifest.corpus}")
 
     @classmethod
@@ -103,6 +104,11 @@ class View:
             unique_tokens=unique_tokens,
         )
 
+    @property
+    def manifest(self) -> str:
+        """Digest of the manifest of what is seen."""
+        return self._manifest.digest
+
     def ahead(self, names: Iterable[str]) -> None:
         """Start to hash shards in the background, in this order."""
         self._verified.request(names)
@@ -145,8 +151,26 @@ class View:
             "unique_tokens": sum(min(used[name], self._usable[name]) for name in used),
             "planned_tokens": self._planned_tokens,
             "passes": self._passes,
-            "verified_shards": self._verified.count(self.shard_tokens),
+            "verified_shards": len(self._verified_shards()),
         }
+
+    def seen(self) -> dict[str, Any]:
+        """What the receipt rests on, for a later process of the same stage."""
+        used = {name: tokens for name, tokens in self._used.items() if tokens}
+        return {"used": used, "verified": sorted(self._verified_shards())}
+
+    def take_up(self, seen: Mapping[str, Any]) -> None:
+        """Count what an earlier process of the same stage saw of the same manifest.
+
+        Raises:
+            CorpusRefusal: when that was more than was declared.
+        """
+        self._verified_before |= set(seen["verified"])
+        for name, tokens in seen["used"].items():
+            self.charge(name, tokens)
+
+    def _verified_shards(self) -> set[str]:
+        return self._verified_before | self._verified.finished(self.shard_tokens)
 
     def _verify(self, name: str) -> Tokens:
         return shards.open_verified(self._folder, self._manifest, self._files[name])
@@ -206,10 +230,10 @@ class _Ahead:
             self._settle(name)
         return self._outcomes[name].result()
 
-    def count(self, names: Iterable[str]) -> int:
-        """How many of these are verified."""
-        found = [self._outcomes.get(name) for name in names]
-        return sum(each is not None and each.done() and not each.exception() for each in found)
+    def finished(self, names: Iterable[str]) -> set[str]:
+        """Which of these are verified."""
+        found = [(name, self._outcomes.get(name)) for name in names]
+        return {name for name, each in found if each and each.done() and not each.exception()}
 
     def _work(self) -> None:
         while (name := self._next()) is not None:

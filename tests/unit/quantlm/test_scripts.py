@@ -12,7 +12,7 @@ import torch
 import small_corpus
 from memory_corpus import TINY, form, trunk
 from quantgrid import CONTRACT_VERSION, contract, layout
-from quantgrid.errors import ConfigRefusal, CorpusRefusal
+from quantgrid.errors import Checkpointed, ConfigRefusal, CorpusRefusal
 from quantgrid.forms import METHODS
 from quantlm import tensorfile
 from quantlm.model import Architecture
@@ -51,7 +51,7 @@ class _Stages:
         self, root: Path, folder: Path, corpus: SmallCorpus, patch: pytest.MonkeyPatch
     ) -> None:
         self._root, self._folder, self._corpus, self._patch = root, folder, corpus, patch
-        self.corpus_variables = {
+        self.variables = {
             contract.CORPUS: str(corpus.folder),
             contract.SENTINEL: str(corpus.sentinel),
         }
@@ -61,7 +61,7 @@ class _Stages:
     ) -> dict[str, Any]:
         """What a stage hands back, with the files it made under `parent`."""
         work = self._folder / name
-        (work / "out").mkdir(parents=True)
+        (work / "out").mkdir(parents=True, exist_ok=True)
         (work / "spec.json").write_text(json.dumps(spec))
         (work / "parents.json").write_text(json.dumps(parents))
         values = {variable.name: "" for variable in contract.TABLE} | {
@@ -74,15 +74,28 @@ class _Stages:
             contract.OUT: str(work / "out"),
             contract.RESULT: str(work / "result.json"),
             contract.PROGRESS: str(work / "progress.json"),
+            contract.STATE: str(work / "state"),
+            contract.LINK: str(work / "link.json"),
             contract.DEVICE: "cpu",
             contract.THREADS: "1",
-            **self.corpus_variables,
+            **self.variables,
         }
         for variable, value in values.items():
             self._patch.setenv(variable, value)
         runpy.run_path(str(layout.script(self._root, stage)), run_name="__main__")
         handed: dict[str, Any] = json.loads((work / "result.json").read_text())
         return handed | {"parent": {path.name: str(path) for path in (work / "out").iterdir()}}
+
+    def in_links(
+        self, name: str, stage: str, spec: Mapping[str, Any], parents: Parents
+    ) -> dict[str, Any]:
+        """Like `run`, in three links whose time ends after one step, and a last one."""
+        self.variables[contract.DEADLINE] = "0"
+        for _ in range(3):
+            with pytest.raises(Checkpointed, match=r"its time ends in 0\.0 s"):
+                self.run(name, stage, spec, parents)
+        del self.variables[contract.DEADLINE]
+        return self.run(name, stage, spec, parents)
 
     def trunk(self, name: str, num_steps: int, parents: Parents) -> dict[str, Any]:
         """A milestone after so many steps."""
@@ -195,6 +208,33 @@ def test_trunk_is_the_same_file_when_it_goes_on_from_a_milestone(stages: _Stages
     assert rest["receipt"]["shards"] != whole["receipt"]["shards"]
 
 
+@pytest.mark.parametrize(
+    ("stage", "asked_form"),
+    [
+        ("trunk", {}),
+        ("cooldown", {}),
+        ("qat", form("qat", "ternary", "row", "absmean")),
+        ("qat", form("lsq", 3, "row", "learned")),
+    ],
+)
+def test_scripts_make_the_same_when_their_time_ends_again_and_again(
+    stages: _Stages, stage: str, asked_form: dict[str, Any]
+) -> None:
+    """Files, results and receipt of four links equal those of one; the chain tells the rest."""
+    milestone = {"milestone": stages.trunk("m", 6, {})["parent"]}
+    tokens = 10 * CONTEXT * MODEL["batch_sequences"]
+    asked = {"num_steps": 10, "num_tokens": tokens} if stage == "trunk" else {"cooldown": COOLDOWN}
+    spec = {"trunk": TRUNK, "form": asked_form, **asked}
+    whole = stages.run("whole", stage, spec, milestone)
+
+    parts = stages.in_links("parts", stage, spec, milestone)
+
+    for told in ("files", "results", "receipt"):
+        assert parts[told] == whole[told]
+    assert parts["chain"]["resumed_tokens"] == 9 * CONTEXT * MODEL["batch_sequences"]
+    assert whole["chain"]["resumed_tokens"] == 0
+
+
 def test_cooldown_refuses_when_the_milestone_is_another(stages: _Stages) -> None:
     """A branch from another step than the spec's is an error, and nothing is handed back."""
     milestone = {"milestone": stages.trunk("m", 5, {})["parent"]}
@@ -211,7 +251,7 @@ def test_trunk_refuses_when_the_corpus_is_too_small(stages: _Stages) -> None:
 
 def test_trunk_refuses_when_it_is_given_no_corpus(stages: _Stages) -> None:
     """An empty variable is a clear refusal, not a folder named after nothing."""
-    stages.corpus_variables[contract.CORPUS] = ""
+    stages.variables[contract.CORPUS] = ""
 
     with pytest.raises(ConfigRefusal, match="stage trunk reads a corpus and was given none"):
         stages.trunk("m", 6, {})

@@ -172,10 +172,11 @@ def test_cooldown_rate_falls_to_zero_after_the_last_step() -> None:
     assert [rate(step) / 2e-3 for step in (39, 40, 45, 49, 50)] == [1.0, 1.0, 0.5, 0.1, 0.0]
 
 
-def test_results_describe_this_stage_when_training_went_on() -> None:
+def test_results_describe_this_stage_when_training_went_on(tmp_path: Path) -> None:
     """Tokens and steps count from the start of the trunk, losses are those of this stage."""
-    trainer = _trainer()
-    trainer.run(10, RATE)
+    milestone, trainer = _trainer(), _trainer()
+    milestone.run(10, RATE)
+    state.load_state(_saved(milestone, tmp_path / "s"), trainer)
     losses = trainer.run(40, RATE)
 
     results = training_results(trainer, losses)

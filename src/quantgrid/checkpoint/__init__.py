@@ -1,0 +1,1 @@
+"""Checkpoints: when to keep the state of a stage, in which files, and when to leave."""
