@@ -3,7 +3,7 @@
 import io
 import re
 
-from snakemake_logger_plugin_quantgrid.screen import Screen
+from quantgrid.screen import Screen
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", re.DOTALL)
 

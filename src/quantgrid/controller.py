@@ -1,14 +1,24 @@
 """One controller per working copy, by a lock that the kernel frees when the process ends."""
 
 import fcntl
+import json
 import os
-from dataclasses import dataclass
+import select
+import signal
+import sys
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from quantgrid import atomic, layout, workspace
+from quantgrid import atomic, layout, processes, standing, workspace
+from quantgrid.clock import Clock, SystemClock, timestamp
 from quantgrid.errors import HoldRefusal
+from quantgrid.standing import Holder
 from quantgrid.store import Store
+
+SUPERVISOR = "QG_SUPERVISOR"
+"""Tells a controller that it was launched, and by which process."""
 
 _held: list[IO[str]] = []
 """Open for the life of the process; closing the file would free the lock."""
@@ -21,10 +31,12 @@ class Controller:
     Args:
         root: The working copy.
         store: The archive's store.
+        clock: The time that its record names.
     """
 
     root: Path
     store: Store
+    clock: Clock = field(default_factory=SystemClock)
 
     def start(self) -> None:
         """Take the lock, then remove what dead controllers and attempts left unfinished.
@@ -32,9 +44,12 @@ class Controller:
         Raises:
             HoldRefusal: when another controller runs in this working copy.
         """
-        self._lock()
+        holder = _here(self.clock)
+        self._lock(holder)
+        processes.mark_here(holder.id)
+        _outlive_terminal(self.root / layout.controller_log(holder.id), self.clock)
         workspace.clear_dead(self.root)
-        for folder in layout.PUBLISHED:
+        for folder in (*layout.PUBLISHED, layout.CONTROLLERS):
             atomic.clear_dead(self.root / folder)
         atomic.clear_dead_in((self.root / layout.LEDGER).parent)
         self.store.clear_dead()
@@ -45,23 +60,78 @@ class Controller:
         for path in (self.root / layout.PROGRESS).glob("*"):
             path.unlink(missing_ok=True)
 
-    def _lock(self) -> None:
+    def _lock(self, holder: Holder) -> None:
         path = self.root / layout.CONTROLLER_LOCK
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("a+")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read().strip() or "another process"
-            lock.close()
-            raise HoldRefusal(
-                "a controller already runs in this working copy",
-                seen=holder,
-                where=self.root,
-                do="Wait for it, stop it with Ctrl-C, or use another clone.",
-            ) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {os.uname().nodename}\n")
-        lock.flush()
-        _held.append(lock)
+        with standing.gate(self.root):
+            lock = path.open("a+", errors="replace")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                seen = standing.find_holder(lock.read())
+                lock.close()
+                raise occupied(self.root, seen) from None
+            lock.truncate(0)
+            lock.write(json.dumps(holder._asdict()) + "\n")
+            lock.flush()
+            _held.append(lock)
+
+
+def occupied(root: Path, holder: Holder | None) -> HoldRefusal:
+    """The refusal to start a second controller in a working copy."""
+    return HoldRefusal(
+        "a controller already runs in this working copy",
+        seen=holder or "another process",
+        where=root,
+        do="Follow it with `quantgrid attach`, end it with `quantgrid stop`, or use another clone.",
+    )
+
+
+def new_id(clock: Clock) -> str:
+    """A name for a controller that no other one has."""
+    return f"{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}-{os.urandom(3).hex()}"
+
+
+def _here(clock: Clock) -> Holder:
+    """This process, under the name that its supervisor gave it or a new one."""
+    is_launched = os.environ.pop(SUPERVISOR, "") == str(os.getppid())
+    pid = os.getpid()
+    return Holder(
+        id=os.environ[processes.MARK] if is_launched else new_id(clock),
+        pid=pid,
+        start=atomic.start_of(pid),
+        place=processes.place(),
+        host=os.uname().nodename,
+        since=timestamp(clock.now()),
+        supervisor=os.getppid() if is_launched else 0,
+        arguments=tuple(sys.argv[1:]),
+    )
+
+
+# -- the terminal ---------------------------------------------------------------------------------
+
+
+def _outlive_terminal(log: Path, clock: Clock) -> None:
+    """Go on when the terminal is closed or its connection drops; output then goes to a log.
+
+    Jobs inherit that SIGHUP is ignored.  Without a terminal nothing changes.
+    """
+    terminals = [number for number in (0, 1, 2) if os.isatty(number)]
+    if terminals:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        arguments = (terminals, log, clock)
+        threading.Thread(target=_watch, args=arguments, name="terminal", daemon=True).start()
+
+
+def _watch(terminals: list[int], log: Path, clock: Clock) -> None:
+    """Wait for the end of a terminal, then put a log in its place."""
+    poll = select.poll()
+    poll.register(terminals[-1], 0)  # POLLHUP and POLLERR come unasked
+    while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
+        pass
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab", buffering=0) as file:
+        file.write(f"The terminal was closed at {timestamp(clock.now())}; it goes on.\n".encode())
+        for number in terminals:
+            os.dup2(file.fileno(), number)

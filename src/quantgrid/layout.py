@@ -52,6 +52,12 @@ WAITING = "work/waiting"
 PULLED = "pulled"
 PROGRESS = "work/progress"
 CONTROLLER_LOCK = "work/controller.lock"
+LAUNCH_LOCK = "work/launch.lock"
+CONTROLLER_GATE = "work/controller.gate"
+CONTROLLERS = "work/controller"
+CONTROLLER_NOW = "work/controller/now.json"
+CONTROLLER_LOGS = "logs/controller"
+CONTROLLER_FILES = "[0-9]*"
 LEDGER_LOCK = "work/ledger.lock"
 COPY_ID = "work/copy.id"
 """Random, made at first use: with its place it tells this working copy from every other."""
@@ -71,6 +77,16 @@ def log_of(output: str) -> str:
 def progress_file(output: str) -> str:
     """Where the job that writes `output` says how far it is."""
     return f"{PROGRESS}/{output.replace('/', '~')}.json"
+
+
+def controller_log(controller: str) -> str:
+    """What a detached controller says, and one whose terminal was closed."""
+    return f"{CONTROLLER_LOGS}/{controller}.log"
+
+
+def controller_end(controller: str) -> str:
+    """Where its supervisor says how a controller ended."""
+    return f"{CONTROLLERS}/{controller}.json"
 
 
 # -- an attempt: the private folder of one job, with a desk for each stage -------------------------
@@ -118,6 +134,7 @@ def find_checkpoint(name: str) -> tuple[int, str] | None:
 
 # -- configuration --------------------------------------------------------------------------------
 
+SNAKEFILE = "Snakefile"
 CONFIG = "config/config.yaml"
 SCHEMAS = "config/schemas"
 EQUIVALENCES = "config/equivalences.yaml"

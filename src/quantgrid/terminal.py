@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 SENTENCES = ("refused:", "failed:", "alarm:", "checkpointed:")
 """How a sentence of `quantgrid.errors` begins."""
@@ -20,6 +21,7 @@ _FIRST_TO_GO = (_SPEED, _LOSS, _TIME, _STEPS)
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_REPORTED = re.compile(r"(\w+(?:Error|Exception))(?: in (?:file|rule) .*)?:$")
 _TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -291,7 +293,16 @@ def find_error_sentence(tail: str) -> str | None:
     sentences = [line.strip() for line in lines if line.lstrip().startswith(SENTENCES)]
     if sentences:
         return sentences[-1]
-    return _find_raised(lines) or next((line.strip() for line in reversed(lines) if line), None)
+    last = next((line.strip() for line in reversed(lines) if line), None)
+    return _find_raised(lines) or _find_reported(lines) or last
+
+
+def _find_reported(lines: Sequence[str]) -> str | None:
+    """`KeyError in file "Snakefile", line 3:` and its message, as Snakemake reports an error."""
+    for line, message in pairwise(lines):
+        if kind := _REPORTED.match(line):
+            return f"{kind[1]}: {message.strip()}"
+    return None
 
 
 def _find_raised(lines: Sequence[str]) -> str | None:

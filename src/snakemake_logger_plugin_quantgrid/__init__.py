@@ -6,6 +6,7 @@ Snakemake imports this package at every start, so everything is imported on use.
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from logging import WARNING, Handler, LogRecord
@@ -15,8 +16,10 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 if TYPE_CHECKING:
     from snakemake_logger_plugin_quantgrid.board import Board
+    from snakemake_logger_plugin_quantgrid.told import Teller
 
 REDRAW_S = 0.25
+TELL_S = 1.0
 
 
 class LogHandler(LogHandlerBase):
@@ -25,11 +28,14 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Take the stream, or leave it to Snakemake's own handler."""
         self._board: Board | None = None
+        self._teller: Teller | None = None
+        self._stream: TextIO = sys.stderr
+        self._is_live = False
         self._plain: Handler | None = None
         self._acting = threading.RLock()
         self._stopped = threading.Event()
         if self._shows_jobs():
-            self._set_up(sys.stderr)
+            self._set_up(self._stream)
 
     @property
     def writes_to_stream(self) -> bool:
@@ -65,19 +71,23 @@ class LogHandler(LogHandlerBase):
 
     def _set_up(self, stream: TextIO) -> None:
         from quantgrid.clock import SystemClock
+        from quantgrid.screen import Screen
         from snakemake_logger_plugin_quantgrid.board import Board
         from snakemake_logger_plugin_quantgrid.faces import Lines, Live
         from snakemake_logger_plugin_quantgrid.plain import is_colourless, plain_handler
-        from snakemake_logger_plugin_quantgrid.screen import Screen
+        from snakemake_logger_plugin_quantgrid.told import Teller
 
-        self._plain = plain_handler(self.common_settings, stream)
+        clock, self._plain = SystemClock(), plain_handler(self.common_settings, stream)
+        self._teller = Teller(clock)
         if not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-            self._board = Board(Lines(stream), self._plain, SystemClock())
-            return
-        screen = Screen(stream)
-        face = Live(screen, is_coloured=not is_colourless(self.common_settings))
-        self._board = Board(face, plain_handler(self.common_settings, screen), SystemClock())
-        threading.Thread(target=self._tick, name="quantgrid-terminal", daemon=True).start()
+            self._board = Board(Lines(stream), self._plain, clock)
+        else:
+            screen, self._is_live = Screen(stream), True
+            face = Live(screen, is_coloured=not is_colourless(self.common_settings))
+            self._board = Board(face, plain_handler(self.common_settings, screen), clock)
+        every_s = REDRAW_S if self._is_live else TELL_S
+        arguments = (weakref.ref(self), self._stopped, every_s)
+        threading.Thread(target=_tick, args=arguments, name="quantgrid", daemon=True).start()
 
     def emit(self, record: LogRecord) -> None:
         """Show a record; without a board it is the plain handler's, where this plugin has one."""
@@ -87,13 +97,29 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """Leave a clean terminal; called by Snakemake at its end and by logging at exit."""
         self._stopped.set()
+        self._tell(is_over=True)
         self._try(lambda board: board.close())
         self._board = None
         super().close()
 
-    def _tick(self) -> None:
-        while not self._stopped.wait(REDRAW_S):
+    def beat(self) -> None:
+        """Show and tell how far it is; called all the time by a thread of its own."""
+        if self._is_live:
             self._try(lambda board: board.tick())
+        self._tell()
+
+    def _tell(self, *, is_over: bool = False) -> None:
+        teller = self._teller
+        if teller is not None:
+            self._try(lambda board: board.tell(teller, is_over=is_over))
+
+    def _leave_terminal(self, board: "Board") -> None:
+        """The terminal is gone, and the controller goes on with a log in its place."""
+        from snakemake_logger_plugin_quantgrid.faces import Lines
+
+        assert self._plain is not None  # noqa: S101 - a board has a plain handler beside it
+        board.move(Lines(self._stream), self._plain)
+        self._is_live = False
 
     def _try(self, act: Callable[["Board"], None]) -> bool:
         """Let the board act; one that breaks gives way to the plain handler for good."""
@@ -101,7 +127,11 @@ class LogHandler(LogHandlerBase):
             if self._board is None:
                 return False
             try:
+                if self._is_live and not self._stream.isatty():
+                    self._leave_terminal(self._board)
                 act(self._board)
+            except OSError:
+                return True  # nobody is there to read it; see `quantgrid.controller`
             except Exception as error:  # noqa: BLE001 - a display must never cost a line or a run
                 self._give_way(self._board, error)
                 self._board = None
@@ -120,3 +150,12 @@ class LogHandler(LogHandlerBase):
         if self._plain is not None:
             with suppress(OSError):
                 self._plain.handle(record)
+
+
+def _tick(handler: "weakref.ref[LogHandler]", stopped: threading.Event, every_s: float) -> None:
+    """Let a handler act until it is closed or forgotten."""
+    while not stopped.wait(every_s):
+        found = handler()
+        if found is None:
+            return
+        found.beat()

@@ -11,6 +11,7 @@ from quantgrid.terminal import Job, find_announced, job_owner
 from snakemake_logger_plugin_quantgrid.faces import Face
 from snakemake_logger_plugin_quantgrid.job_files import ProgressFile, find_last_words
 from snakemake_logger_plugin_quantgrid.tally import Tally
+from snakemake_logger_plugin_quantgrid.told import Teller
 
 _REPLACED = frozenset({LogEvent.JOB_STARTED, LogEvent.PROGRESS})
 _SELECTING = "Select jobs to execute..."
@@ -70,6 +71,16 @@ class Board:
     def clear(self) -> None:
         """Take back what lives on the terminal."""
         self._face.clear()
+
+    def move(self, face: Face, default: logging.Handler) -> None:
+        """Go on elsewhere: the terminal is gone."""
+        self._face, self._default = face, default
+
+    def tell(self, teller: Teller, *, is_over: bool = False) -> None:
+        """Let those know who are not at this terminal."""
+        if self._tally is not None:
+            outputs = {job_id: file.path for job_id, file in self._files.items()}
+            teller.tell(self._tally, outputs, is_over=is_over)
 
     def held(self) -> list[logging.LogRecord]:
         """Records that were taken and not shown yet."""

@@ -2,6 +2,7 @@
 
 from typing import Protocol, TextIO
 
+from quantgrid.screen import Screen
 from quantgrid.terminal import (
     Job,
     counted_line,
@@ -10,7 +11,6 @@ from quantgrid.terminal import (
     scroll_line,
     spoken,
 )
-from snakemake_logger_plugin_quantgrid.screen import Screen
 from snakemake_logger_plugin_quantgrid.tally import CELL_RULE, Failure, Tally
 
 _INSTANT = frozenset({CELL_RULE, "all"})

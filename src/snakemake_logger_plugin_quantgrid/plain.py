@@ -7,7 +7,7 @@ from typing import TextIO
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.settings import OutputSettingsLoggerInterface
 
-from snakemake_logger_plugin_quantgrid.screen import Screen
+from quantgrid.screen import Screen
 
 
 def is_colourless(settings: OutputSettingsLoggerInterface) -> bool:

@@ -48,7 +48,8 @@ def test_controller_refuses_when_another_runs_here(tmp_path: Path) -> None:
     code, said = python(_CONTROLLER, str(tmp_path), cwd=tmp_path)
 
     assert code == HoldRefusal.exit_code
-    assert f"seen process {first.pid} on {socket.gethostname()} ({tmp_path})" in said
+    assert f"seen process {first.pid} on {socket.gethostname()}, since 20" in said
+    assert f"({tmp_path})" in said
     first.communicate("end\n", timeout=BOUND_S)
     assert python(_CONTROLLER, str(tmp_path), cwd=tmp_path) == (0, "started\n")
 
@@ -114,7 +115,7 @@ def test_controller_clears_what_the_dead_left_when_it_starts(tmp_path: Path) -> 
 
     Controller(tmp_path, archive_in(tmp_path).store).start()
 
-    locks = {layout.CONTROLLER_LOCK, layout.ATTEMPTS_LOCK}
+    locks = {layout.CONTROLLER_LOCK, layout.CONTROLLER_GATE, layout.ATTEMPTS_LOCK}
     assert set(tree(tmp_path)) == kept | locks
 
 

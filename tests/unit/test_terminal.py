@@ -250,3 +250,11 @@ def test_error_sentence_is_the_last_line_when_nothing_better_is_there() -> None:
     """A program of another language has its word too; an empty log has none."""
     assert find_error_sentence("one\nSegmentation fault\n\n") == "Segmentation fault"
     assert find_error_sentence("\n \n") is None
+
+
+def test_error_sentence_is_snakemakes_when_a_workflow_cannot_be_read() -> None:
+    """Snakemake's report of an error has no traceback: kind and message stand in two lines."""
+    said = 'ValueError in file "/w/Snakefile", line 1:\nno such moon\n  File "x", line 1\n'
+
+    assert find_error_sentence(said) == "ValueError: no such moon"
+    assert find_error_sentence("WorkflowError:\n    no room\nthe end\n") == "WorkflowError: no room"

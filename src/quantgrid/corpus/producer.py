@@ -3,14 +3,10 @@
 import os
 import secrets
 import socket
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from quantgrid import atomic
-
-_BOOT = "/proc/sys/kernel/random/boot_id"
-_NAMESPACE = "/proc/self/ns/pid"
+from quantgrid.processes import place
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +45,3 @@ class Producer:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
-
-
-def place() -> str:
-    """The boot of this machine and the namespace of its process numbers."""
-    boot, namespace = socket.gethostname(), ""
-    with suppress(OSError):
-        boot = Path(_BOOT).read_text().strip()
-        namespace = str(Path(_NAMESPACE).readlink())
-    return f"{boot} {namespace}".strip()

@@ -7,7 +7,8 @@ import sys
 from dataclasses import replace
 
 from quantgrid.atomic import start_of
-from quantgrid.corpus.producer import Producer, place
+from quantgrid.corpus.producer import Producer
+from quantgrid.processes import place
 
 
 def _child() -> "subprocess.Popen[bytes]":

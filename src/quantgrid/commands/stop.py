@@ -1,0 +1,72 @@
+"""`quantgrid stop`: end the controller of this working copy and all that it started."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from quantgrid import standing, stopping
+from quantgrid.errors import HoldRefusal, PlatformFault
+from quantgrid.load import load_platform, load_settings
+from quantgrid.standing import State
+
+HELP = "end the controller of this working copy, once its jobs have saved their state"
+
+_MARGIN_S = 15.0
+"""What a runner needs after its grace to deposit what is finished, and Snakemake to end."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
+    parser.add_argument("--now", action="store_true", help="kill at once, without saving state")
+    parser.add_argument(
+        "--grace-s",
+        type=float,
+        metavar="S",
+        help="seconds that jobs have to save their state; those of the platform by default",
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Stop it, and confirm that nothing of it runs.
+
+    Raises:
+        HoldRefusal: when it runs on another host.
+        PlatformFault: when something of it cannot be ended.
+    """
+    seen = standing.look(Path.cwd())
+    if seen.state is State.ELSEWHERE:
+        raise HoldRefusal(
+            "the controller runs on another host, and cannot be stopped from here",
+            seen=seen.holder or "another process",
+            where=seen.root,
+            do="Type `quantgrid stop` there.",
+        )
+    if seen.holder is None or not seen.holder.family():
+        print("No controller runs in this working copy, and nothing of an earlier one does.")
+        return 0
+    grace_s = 0.0 if options.now else _grace_s(options)
+    print(f"Stopping {seen.holder} (up to {grace_s:.0f} s).", file=sys.stderr, flush=True)
+    killed = stopping.stop(seen.holder, grace_s)
+    stopping.await_supervisor(seen.holder)
+    left = seen.holder.family()
+    if left:
+        raise PlatformFault(
+            "not everything of the controller could be ended",
+            seen=f"processes {', '.join(str(each.pid) for each in left)}",
+            do="They wait for a disk or a device, or belong to another user; look with `ps`.",
+        )
+    print(_said(killed))
+    return 0
+
+
+def _grace_s(options: argparse.Namespace) -> float:
+    if options.grace_s is not None:
+        return float(options.grace_s)
+    root = options.root.absolute()
+    return load_platform(root, load_settings(root, {}).platform).grace_s + _MARGIN_S
+
+
+def _said(killed: int) -> str:
+    how = f"{killed} processes were killed" if killed else "every process ended by itself"
+    return f"Stopped: {how}, and nothing of it runs.\nGo on with `quantgrid launch`."
