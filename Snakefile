@@ -9,6 +9,7 @@ from quantgrid import layout
 from quantgrid.workflow import Workflow
 
 min_version("9.27")
+Workflow.check(workflow)
 
 
 configfile: Path(workflow.basedir) / layout.CONFIG

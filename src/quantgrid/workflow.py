@@ -25,6 +25,7 @@ from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
 from quantgrid.pace import asked, collect_rarely, look_only_when_needed
+from quantgrid.place import refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
 from quantgrid.select import AnyCell, choose
@@ -48,6 +49,18 @@ class Workflow:
     platform: Platform
     lineage: Lineage
     plan: Plan | None
+
+    @staticmethod
+    def check(snakemake: Any) -> None:
+        """Before the configuration is read: refuse what Snakemake would tell badly or not at all.
+
+        Args:
+            snakemake: The object that the rules know as `workflow`.
+        """
+        try:
+            refuse_early(snakemake)
+        except QuantgridError as error:
+            stop(error)
 
     @classmethod
     def open(cls, config: Mapping[str, Any], *, code: str, is_main: bool) -> "Workflow":
@@ -369,19 +382,6 @@ def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
         except (OSError, DataFault):
             found[cell.id] = ""
     return found
-
-
-def refuse_partial_files(execution: Any) -> None:
-    """Refuse to keep what a failed job left: Snakemake takes it for finished afterwards.
-
-    Raises:
-        ConfigRefusal: when Snakemake was called with `--keep-incomplete`.
-    """
-    if execution.keep_incomplete:
-        raise ConfigRefusal(
-            "--keep-incomplete lets a part of a file count as the whole, so nothing was started",
-            do="Leave it out; what a failed job says is in its log, and its work in the archive.",
-        )
 
 
 def stop(error: QuantgridError) -> NoReturn:

@@ -52,7 +52,8 @@ def _imported_by(module: str, cwd: Path) -> set[str]:
 
 
 def _planned(snakefile: Path, *arguments: str, cwd: Path) -> set[str]:
-    return _python(PARSE, "--snakefile", str(snakefile), "--dry-run", *arguments, cwd=cwd)
+    place = ["--snakefile", str(snakefile), "--directory", str(cwd)]
+    return _python(PARSE, *place, "--dry-run", *arguments, cwd=cwd)
 
 
 @pytest.mark.parametrize("module", ["quantgrid.workflow", "quantgrid.main", "quantgrid.runner"])

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -191,6 +193,32 @@ def test_command_is_refused_when_it_is_called_elsewhere(made: WorkingCopy, tmp_p
 
     assert "this is no working copy" in seen.text
     assert "Traceback" not in seen.text
+
+
+def test_plan_is_refused_when_the_configuration_is_no_yaml(fresh: WorkingCopy) -> None:
+    """File and line are told, before Snakemake reads the file and tells neither."""
+    fresh.edit("config/config.yaml", 'select: ""', 'select: "')
+
+    seen = fresh.look(code=78)
+
+    assert re.search(r"refused: this is not YAML: .* \(config/config\.yaml:\d+\)", seen.text)
+    assert "WorkflowError" not in seen.text
+
+
+def test_second_working_copy_is_refused_when_nobody_named_it(
+    fresh: WorkingCopy, tmp_path: Path
+) -> None:
+    """`--snakefile` alone begins no archive elsewhere; `--directory` says that it shall."""
+    (tmp_path / "elsewhere").mkdir()
+    elsewhere = WorkingCopy(tmp_path / "elsewhere")
+    place = ("--snakefile", str(fresh / "Snakefile"), "--profile", str(fresh / "profiles/local"))
+    look = (sys.executable, "-m", "snakemake", "-n", *place, "--config", "grid=smoke")
+
+    seen = elsewhere.call(*look, code=78)
+
+    assert "called outside of the working copy" in seen.text
+    assert str(fresh.root) in seen.text
+    assert "make 14" in elsewhere.call(*look, "--directory", ".").plan
 
 
 def test_plan_goes_on_when_the_lost_receipts_are_forgotten(made: WorkingCopy) -> None:
