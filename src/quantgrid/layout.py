@@ -283,6 +283,7 @@ def hold_parts(key: str) -> tuple[str, int, str]:
 # -- volume ---------------------------------------------------------------------------------------
 
 VOLUME_IDENTITY = ".volume.json"
+VOLUME_PARTS = ("corpora", "state")
 CORPUS_PLAN = "plan.json"
 CORPUS_MANIFEST = "manifest.json"
 VALIDATION_SHARD = "validation.npy"
@@ -314,6 +315,11 @@ def link_file(state: Path) -> Path:
 def links_file(state: Path) -> Path:
     """The links of a resume chain so far."""
     return state.with_name(f"{state.name}.links.json")
+
+
+def volume_probe(token: str) -> str:
+    """The file by which a volume is tried; its token is unique."""
+    return f".probe-{token}"
 
 
 def corpus_folder(volume: Path, corpus: str, recipe: str) -> Path:

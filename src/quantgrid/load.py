@@ -63,6 +63,9 @@ class Platform:
         cap_s: Seconds after which the platform ends an attempt; None if it never does.
         grace_s: Seconds between SIGTERM and SIGKILL.
         warm: Whether the controller keeps an interpreter warm that jobs are forked from.
+        durable: Whether its volume must outlive container and power: jobs refuse any other one.
+        volume_id: Identity of the volume that is meant; None where any will do.
+        reload: How to refresh what a machine sees of the volume (see `quantgrid.reload`).
     """
 
     name: str
@@ -71,6 +74,9 @@ class Platform:
     cap_s: int | None
     grace_s: int
     warm: bool = False
+    durable: bool = False
+    volume_id: str | None = None
+    reload: str = "none"
 
 
 def load_settings(

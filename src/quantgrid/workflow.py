@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, layout, terminal, warm_server
+from quantgrid import atomic, durability, layout, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.archive.record import parse_record
 from quantgrid.clock import SystemClock
@@ -120,8 +120,9 @@ class Workflow:
     @cached_property
     def run(self) -> str:
         """The runner with everything that is not the job's own."""
-        machine = shlex.join(["--platform", self.platform.name, "--device", self.platform.device])
-        return f"{self.quantgrid} run {self.places} {self.archive} {machine}"
+        return (
+            f"{self.quantgrid} run {self.places} {self.archive} {durability.machine(self.platform)}"
+        )
 
     # -- targets ----------------------------------------------------------------------------------
 
@@ -294,15 +295,12 @@ class Workflow:
     # -- the controller ---------------------------------------------------------------------------
 
     def start(self, snakemake: Any) -> None:
-        """Before the first job: one controller per working copy, no debris, nothing unwritten.
-
-        Args:
-            snakemake: The object that the rules know as `workflow`.
-        """
+        """Before the first job (`snakemake`: what rules know as `workflow`): all is fit for it."""
         assert self.plan is not None  # noqa: S101 - hooks run in the main process only
         try:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
+            durability.prove_for(self.platform, self.root / self.settings.volume)
             archive = opened.of(self.settings, self.root)
             Controller(self.root, archive.store).start()
             waiting.start(self.root, archive, SystemClock())

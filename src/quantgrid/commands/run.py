@@ -7,6 +7,7 @@ from quantgrid import layout, receipts
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
+from quantgrid.durability import prove
 from quantgrid.job import Job
 from quantgrid.runner import Machine, Runner
 
@@ -23,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--platform", default="local", help="name of the platform")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--threads", default=1, type=int, help="threads of the script")
+    parser.add_argument("--durable", action="store_true", help="refuse a volume that is fleeting")
+    parser.add_argument("--volume-id", help="refuse any other volume than this one")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -36,6 +39,8 @@ def main(options: argparse.Namespace) -> int:
         device=options.device,
         threads=options.threads,
     )
+    if options.durable or options.volume_id:
+        prove(machine.volume, is_durable=options.durable, pin=options.volume_id)
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
     deposit = runner.run(Job.from_json(options.job), progress=progress)

@@ -13,6 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--volume", required=True, type=Path, help="root of the volume")
     parser.add_argument("--prepared", required=True, type=Path, help="receipt of the producer")
     parser.add_argument("--sentinel", required=True, type=Path, help="where the sentinel goes")
+    parser.add_argument("--reload", help="how its view is refreshed; by default as configured")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -23,14 +24,18 @@ def main(options: argparse.Namespace) -> int:
     """
     from quantgrid.clock import SystemClock
     from quantgrid.corpus.seal import seal
-    from quantgrid.load import load_corpus
+    from quantgrid.load import load_corpus, load_platform, load_settings
+    from quantgrid.reload import reloader
 
+    root = options.root.absolute()
+    reload = options.reload or load_platform(root, load_settings(root, {}).platform).reload
     sealed = seal(
-        load_corpus(options.root.absolute(), options.corpus),
+        load_corpus(root, options.corpus),
         options.volume.absolute(),
         options.prepared.absolute(),
         options.sentinel.absolute(),
         clock=SystemClock(),
+        reload=reloader(reload),
     )
     print(f"sealed {sealed.corpus}: {sealed.num_shards} shards, {sealed.num_tokens:,} tokens")
     return 0

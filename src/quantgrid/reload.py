@@ -1,0 +1,59 @@
+"""Adapters that ask a platform to refresh what this machine sees of a volume.
+
+A platform's file names one: `none` for a disk of this machine, `rclone:HOST:PORT` for a bucket
+mounted by rclone with its remote control at that address (rclone.org/rc, `vfs/forget`).
+"""
+
+import http.client
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from quantgrid.errors import ConfigRefusal, PlatformFault
+
+NONE = "none"
+_RCLONE = "rclone"
+_WITHIN_S = 30.0
+
+
+def reloader(spec: str) -> Callable[[Path], None]:
+    """What a platform's `reload` means: a call with the folder that must be seen afresh.
+
+    Raises:
+        ConfigRefusal: for a kind that no adapter serves.
+    """
+    kind, _, address = spec.partition(":")
+    if kind == _RCLONE and address:
+        return lambda _: forget(address)
+    if spec == NONE:
+        return lambda _: None
+    raise ConfigRefusal(
+        f"no adapter reloads a view by {spec!r}", expected=f"{NONE} or {_RCLONE}:HOST:PORT"
+    )
+
+
+def forget(address: str) -> None:
+    """Let a mount of rclone forget every folder that it remembers.
+
+    Raises:
+        PlatformFault: when it does not answer or refuses; what is seen may then be old.
+    """
+    connection = http.client.HTTPConnection(address, timeout=_WITHIN_S)
+    try:
+        headers = {"Content-Type": "application/json"}
+        connection.request("POST", "/vfs/forget", json.dumps({}), headers)
+        answer = connection.getresponse()
+        said = answer.read().decode(errors="replace")
+        if answer.status == http.client.OK:
+            return
+        seen = f"status {answer.status}: {said.strip()[:200]}"
+    except (OSError, http.client.HTTPException) as error:
+        seen = str(error)
+    finally:
+        connection.close()
+    raise PlatformFault(
+        "the mount was asked for a fresh view and gave none",
+        seen=seen,
+        where=address,
+        do="What is seen of the volume may be old; start the mount with its remote control (--rc).",
+    )
