@@ -56,11 +56,13 @@ class WorkingCopy:
     def __truediv__(self, relative: str) -> Path:
         return self.root / relative
 
-    def snakemake(self, *arguments: str, code: int | None = 0, grid: str = GRID) -> Outcome:
+    def snakemake(
+        self, *arguments: str, code: int | None = 0, grid: str = GRID, timeout_s: float = 280
+    ) -> Outcome:
         """Run Snakemake with the local profile; fail unless it ends with `code`."""
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
         config = ["--config", f"grid={grid}"] if grid else []
-        return self.call(*command, *arguments, *config, code=code)
+        return self.call(*command, *arguments, *config, code=code, timeout_s=timeout_s)
 
     def look(self, *arguments: str, code: int | None = 0, grid: str = GRID) -> Outcome:
         """A dry run, with the job table only."""
@@ -71,7 +73,7 @@ class WorkingCopy:
         """Run a command of quantgrid in the working copy."""
         return self.call(sys.executable, "-m", "quantgrid", *arguments, code=code)
 
-    def call(self, *command: str, code: int | None = 0) -> Outcome:
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
         """Run a program in the working copy; standard output and error together."""
         done = subprocess.run(
             command,
@@ -80,7 +82,7 @@ class WorkingCopy:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=280,
+            timeout=timeout_s,
             check=False,
             text=True,
         )

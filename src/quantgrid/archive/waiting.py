@@ -4,7 +4,6 @@ Credentials expire, networks fail, buckets fill up: none of it is a reason to tr
 """
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -76,8 +75,15 @@ def deposit(root: Path, archive: Archive, key: str, clock: Clock) -> bool:
     body = {name: value for name, value in record.items() if name not in sealing}
     archive.deposit(key, body, files, clock=clock)
     (folder / layout.WAITING_BODY).unlink()
-    shutil.rmtree(folder)
+    clear(folder)
     return True
+
+
+def clear(folder: Path) -> None:
+    """Remove what was deposited; imported late, for the runner starts once per job."""
+    import shutil
+
+    shutil.rmtree(folder)
 
 
 def start(root: Path, archive: Archive, clock: Clock) -> None:

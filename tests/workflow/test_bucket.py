@@ -1,0 +1,113 @@
+"""A grid whose archive is a bucket: run here, restored there, stopped when it is out of reach."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from quantgrid import ledger
+from s3_proxy import proxy
+from s3_server import Server
+from working_copy import CELLS, WorkingCopy, lay
+
+
+def _aim(copy: WorkingCopy, address: str) -> None:
+    """Let the configuration of a working copy name a bucket."""
+    place, _, endpoint = address.partition("?endpoint_url=")
+    path = copy / "config/config.yaml"
+    kept = [
+        line
+        for line in path.read_text().splitlines()
+        if not line.startswith(("archive:", "endpoint_url:"))
+    ]
+    path.write_text("\n".join([*kept, f"archive: {place}", f"endpoint_url: {endpoint}", ""]))
+
+
+def _restore(first: WorkingCopy, grid: str, count: int, address: str, root: Path) -> WorkingCopy:
+    """Restore a grid in an empty clone by one fold, as it is in the first."""
+    second = lay(root, light=True)
+    _aim(second, address)
+    assert f"restore {count}, make 0" in second.look(grid=grid).plan
+    folded = second.quantgrid("archive", "fold", "--grid", grid)
+    assert f"folded {count} results" in folded.text
+    assert set(second.look(grid=grid).jobs) <= {"table", "report"}
+    second.snakemake(grid=grid)
+    table = f"results/{grid}.csv"
+    assert (second / table).read_bytes() == (first / table).read_bytes()
+    assert len(ledger.read(second / "ledger.csv")) == count
+    return second
+
+
+def test_grid_moves_to_a_bucket_and_is_restored_when_a_clone_is_empty(
+    made: WorkingCopy, s3_address: str, tmp_path: Path
+) -> None:
+    """A copy in a real server is the same archive to both clones; then it cannot be reached."""
+    made.quantgrid("archive", "copy", s3_address)
+    _aim(made, s3_address)
+    assert f"{CELLS} current, restore 0, make 0" in made.look().plan
+    second = _restore(made, "smoke", CELLS, s3_address, tmp_path / "second")
+
+    place = s3_address.partition("?")[0]
+    _aim(second, f"{place}?endpoint_url=http://127.0.0.1:9")
+    for outcome in (second.look(code=71), second.snakemake(code=71)):
+        assert "the store does not answer" in outcome.text
+        assert "plan smoke" not in outcome.text
+        assert outcome.jobs == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("grid", "count"), [("smoke", CELLS), ("demo", 105)])
+def test_grid_in_a_bucket_is_run_and_restored(
+    s3_address: str, tmp_path: Path, grid: str, count: int
+) -> None:
+    """Every job deposits into a real server."""
+    first = lay(tmp_path / "first", light=True)
+    _aim(first, s3_address)
+    first.snakemake(grid=grid, timeout_s=3000)
+    assert f"{count} current" in first.look(grid=grid).plan
+    _restore(first, grid, count, s3_address, tmp_path / "second")
+
+
+def test_bucket_is_refused_when_it_is_the_twin_of_another(
+    seaweed: Server, credentials: None, tmp_path: Path
+) -> None:
+    """Two buckets of one name at two endpoints, each refused where the other is meant."""
+    copy = lay(tmp_path / "copy", light=True)
+    one = "n0-t20k-s0/none"
+    result = f"results/{one}/result.json"
+    first = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
+    other = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
+    _aim(copy, first)
+    copy.snakemake(result)
+    away = lay(tmp_path / "away", light=True)
+    _aim(away, other)
+    away.snakemake(result)
+
+    for mine, theirs in ((copy, other), (away, first)):
+        _aim(mine, theirs)
+        said = mine.look(code=78).text
+        assert "this is not the archive that this working copy deposited into" in said
+        assert "Nothing is lost" in said
+
+
+def test_finished_cell_is_not_trained_again_when_the_listing_is_stale(
+    seaweed: Server, s3_address: str, tmp_path: Path
+) -> None:
+    """A plan from a listing that lacks a record costs a look at the record, and no training."""
+    copy = lay(tmp_path / "copy", light=True)
+    result = "results/n0-t20k-s0/none/result.json"
+    place = s3_address.partition("?")[0]
+    with proxy(seaweed.port) as between:
+        _aim(copy, f"{place}?endpoint_url={between.endpoint}")
+        copy.look(result)  # the proxy keeps these empty listings
+        copy.snakemake(result)
+        for folder in ("results", "receipts/cell", "receipts/trunk"):
+            copy.call("rm", "-r", folder)
+        between.plan = lambda request: "stale" if request.is_listing else ""
+        for script in (copy / "scripts").glob("*.py"):
+            script.write_text("raise SystemExit('a script was started')\n" + script.read_text())
+
+        outcome = copy.snakemake(result, code=None)
+
+    assert "a script was started" not in outcome.text
