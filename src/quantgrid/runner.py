@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from quantgrid import CONTRACT_VERSION, atomic, child, contract, layout, workspace
-from quantgrid.archive import Archive, Deposit
+from quantgrid.archive import Archive, Deposit, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
 from quantgrid.errors import (
@@ -103,6 +103,8 @@ class Runner(NamedTuple):
             SystemExit: with the script's exit code, when it did not finish and said why.
             QuantgridError: when a parent is missing or damaged, or a script ended in silence.
         """
+        for stage in job.stages:
+            waiting.deposit(self.machine.root, self.archive, stage.record, self.clock)
         pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
         if pending:
             with workspace.attempt(self.machine.root, self.clock) as folder:
@@ -124,9 +126,7 @@ class Runner(NamedTuple):
             ended = self._start(folder.name, arguments)
         finally:
             progress.unlink(missing_ok=True)
-        for desk in desks:
-            if desk.result.exists():
-                self._deposit(job, desk, ended)
+        self._deposit_all(job, desks, ended)
         refuse_unfinished(job, ended)
 
     # -- before -----------------------------------------------------------------------------------
@@ -218,12 +218,25 @@ class Runner(NamedTuple):
 
     # -- after ------------------------------------------------------------------------------------
 
+    def _deposit_all(self, job: Job, desks: list[_Desk], ended: Ended) -> None:
+        """Deposit every finished stage; one that has to wait hinders no other."""
+        kept: list[waiting.Kept] = []
+        for desk in desks:
+            try:
+                if desk.result.exists():
+                    self._deposit(job, desk, ended)
+            except waiting.Kept as fault:
+                kept.append(fault)
+        if kept:
+            raise kept[0]
+
     def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:
         finished = _parse_result(desk.stage, desk.result.read_bytes())
         files = {path.name: path for path in desk.out.iterdir() if not atomic.is_debris(path.name)}
         _refuse_other(desk.stage, finished, files)
         body = self._body(job, desk.stage, finished, ended)
-        self.archive.deposit(desk.stage.record, body, files, clock=self.clock)
+        root, key = self.machine.root, desk.stage.record
+        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock)
 
     def _body(
         self, job: Job, stage: Stage, finished: Mapping[str, Any], ended: Ended
@@ -270,7 +283,8 @@ class Runner(NamedTuple):
         """A cell's record tells of its weights too, so that a result is complete by itself."""
         if "weights" not in stage.parents:
             return {}
-        weights = self.archive.record(stage.parents["weights"])
+        key = stage.parents["weights"]
+        weights = waiting.find(self.machine.root, key) or self.archive.record(key)
         told = ("stage", "fingerprint", "science", "results", "receipt", "work", "links")
         return {"weights": {name: weights[name] for name in (*told, "platform", "blobs")}}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import atomic, layout
-from quantgrid.archive import Archive
+from quantgrid.archive import Archive, Deposit
 from quantgrid.archive.index import Index
 from quantgrid.archive.record import Record, parse_record, sealed
 from quantgrid.clock import Clock
@@ -31,9 +31,39 @@ def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path
     return folder
 
 
-def kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> PlatformFault:
-    """The sentence of a deposit that has to wait."""
-    return PlatformFault(
+class Kept(PlatformFault):
+    """A deposit that has to wait: the work is done, and lies on the volume."""
+
+
+def deposit_or_keep(
+    root: Path,
+    archive: Archive,
+    key: str,
+    body: Mapping[str, Any],
+    files: Mapping[str, Path],
+    **how: Any,
+) -> Deposit:
+    """Deposit a record, or let it wait when the archive cannot be written.
+
+    Args:
+        root: The working copy whose volume it would wait on.
+        archive: Where it belongs.
+        key: Key of the record.
+        body: The record.
+        files: File name to path; moved away when they have to wait.
+        how: Further arguments of `Archive.deposit`.
+
+    Raises:
+        Kept: when it waits now.
+    """
+    try:
+        return archive.deposit(key, body, files, **how)
+    except PlatformFault as fault:
+        raise _kept(root, key, fault, keep(root, key, body, files)) from fault
+
+
+def _kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> Kept:
+    return Kept(
         f"the result is finished and could not be deposited: {fault.what}",
         expected=fault.expected,
         seen=fault.seen,
