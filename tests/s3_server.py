@@ -83,7 +83,7 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def running(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[None]:
-    """Run a server until the block ends; it answers on its port before the block begins."""
+    """Run a server until the block ends; it answers on its port, if any, before it begins."""
     log = (folder / "log").open("ab")
     process = subprocess.Popen(
         command,
@@ -95,7 +95,8 @@ def running(command: list[str], folder: Path, port: int, **environment: str) -> 
         start_new_session=True,
     )
     try:
-        _await(process, folder, port)
+        if port:
+            _await(process, folder, port)
         yield
     finally:
         with suppress(ProcessLookupError):

@@ -14,17 +14,39 @@ import pytest
 from quantgrid.errors import ConfigRefusal, PlatformFault
 from quantgrid.store import Store, open_store
 from quantgrid.store.folder import FolderStore
+from s3_ceph import ceph, is_installed
 from s3_proxy import proxy, seldom
+from s3_server import Server
 
-ADAPTERS = ("folder", "s3", "s3 behind faults")
+ADAPTERS = (
+    "folder",
+    "s3",
+    "s3 behind faults",
+    pytest.param("ceph", marks=pytest.mark.nightly),
+)
 BOUND_S = 60
 
 
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Ceph's gateway, where Debian's packages are installed."""
+    if not is_installed():
+        pytest.skip("needs Debian's ceph-mon, ceph-osd and radosgw")
+    with ceph(tmp_path_factory.mktemp("ceph")) as server:
+        server.bucket("shared")
+        yield server
+
+
 @pytest.fixture(params=ADAPTERS)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, tmp_path: Path, credentials: None) -> Iterator[Store]:
     """An empty store of each kind."""
     if request.param == "folder":
         yield FolderStore(tmp_path / "store")
+        return
+    if request.param == "ceph":
+        server = request.getfixturevalue("gateway")
+        address = server.address("shared", f"grid-{os.urandom(8).hex()}")
+        yield open_store(address, tmp_path / "copy")
         return
     address = request.getfixturevalue("s3_address")
     place, _, endpoint = address.partition("?endpoint_url=")
