@@ -116,8 +116,13 @@ class OwnDesk:
 
     def run(self, job: Job | None = None) -> tuple[int, str]:
         """Run a job to its end: exit code and what was said."""
-        with self.start(job or self.job()) as process:
+        process = self.start(job or self.job())
+        try:
             text, _ = process.communicate(timeout=BOUND_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
         return process.returncode, text
 
     def record(self, job: Job | None = None) -> Record:

@@ -1,0 +1,138 @@
+"""A program's checkpoint is kept whole, or not at all."""
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from quantgrid.fingerprint import digest
+from quantgrid.own_stage import kept as kept_module
+from quantgrid.own_stage.kept import GENERATIONS, Copy, Keeper, Kept
+from quantgrid.own_stage.open_files import held_still, is_written
+
+FINGERPRINT = digest("mine")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Where a program saves."""
+    return tmp_path / "work" / "ckpt.json"
+
+
+@pytest.fixture
+def kept(tmp_path: Path, checkpoint: Path) -> Kept:
+    """Nothing is kept yet."""
+    checkpoint.parent.mkdir()
+    return Kept(tmp_path / "state", FINGERPRINT)
+
+
+@pytest.fixture
+def keeper(kept: Kept, checkpoint: Path) -> Keeper:
+    """Looks at one file."""
+    return Keeper(
+        kept,
+        lambda: {"ckpt.json": checkpoint} if checkpoint.exists() else {},
+        lambda *_: None,
+    )
+
+
+def content(copy: Copy | None) -> str:
+    """What was kept."""
+    assert copy is not None
+    return (copy.folder / "ckpt.json").read_text()
+
+
+def test_checkpoint_is_not_kept_when_it_is_open_for_writing(
+    kept: Kept, keeper: Keeper, checkpoint: Path
+) -> None:
+    """A part of a save is no checkpoint, however long the program takes for the rest."""
+    with checkpoint.open("w") as file:
+        file.write("[3, [")
+        file.flush()
+        assert is_written([checkpoint])
+        for _ in range(3):
+            keeper.look()
+        assert kept.newest() is None
+        file.write("1]]")
+
+    keeper.look()
+
+    assert json.loads(content(kept.newest())) == [3, [1]]
+
+
+def test_old_checkpoint_stays_when_the_next_is_half_written(
+    kept: Kept, keeper: Keeper, checkpoint: Path
+) -> None:
+    """The kill that comes now finds the one before."""
+    checkpoint.write_text("1")
+    keeper.look()
+    with checkpoint.open("w") as file:
+        file.write("2 and a")
+        file.flush()
+        keeper.look()
+
+        assert content(kept.newest()) == "1"
+
+
+def test_last_checkpoints_are_kept_when_there_are_many(
+    kept: Kept, keeper: Keeper, checkpoint: Path
+) -> None:
+    """Two of them, and a number is never used again."""
+    for text in ("a", "bb", "ccc", "dddd"):
+        checkpoint.write_text(text)
+        keeper.look()
+
+    newest = kept.newest()
+    assert content(newest) == "dddd"
+    assert newest is not None
+    assert len(list(newest.folder.parent.iterdir())) == GENERATIONS
+    kept.drop(newest)
+    assert content(kept.newest()) == "ccc"
+
+
+def test_checkpoint_of_another_fingerprint_is_removed_when_looked_at(
+    kept: Kept, keeper: Keeper, checkpoint: Path, tmp_path: Path
+) -> None:
+    """Nobody goes on from the state of another cell."""
+    checkpoint.write_text("a")
+    keeper.look()
+
+    other = Kept(tmp_path / "state", digest("other"))
+
+    assert other.newest() is None
+    assert Kept(tmp_path / "state", FINGERPRINT).newest() is None
+
+
+def test_program_goes_on_when_the_disk_is_full(
+    kept: Kept,
+    keeper: Keeper,
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The last checkpoint stays, a person is told once, and the next one is kept again."""
+    checkpoint.write_text("a")
+    keeper.look()
+
+    def full(source: Path, target: Path) -> None:
+        target.parent.mkdir(parents=True)
+        target.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_module, "copy_file", full)
+        checkpoint.write_text("bb")
+        keeper.look()
+        keeper.look()
+    assert content(kept.newest()) == "a"
+    assert capsys.readouterr().err.count("could not be kept") == 1
+    keeper.look()
+
+    assert content(kept.newest()) == "bb"
+
+
+def test_files_are_not_still_when_one_is_gone(tmp_path: Path) -> None:
+    """A file that was replaced this moment is looked at again."""
+    with held_still([tmp_path / "gone"]) as is_still:
+        assert not is_still
