@@ -280,6 +280,34 @@ def hold_parts(key: str) -> tuple[str, int, str]:
     return fingerprint, int(token) if token.isdigit() else 0, part
 
 
+# -- the register of rented machines: keys of the store --------------------------------------------
+
+RENTAL_OWNER = "rental/owner"
+RENTAL_LEASES = "rental/leases"
+RENTAL_MONEY = "rental/money"
+RENTAL_CHARGES = "rental/charges"
+RENTAL_CLAIMS = "rental/claims"
+RENTAL_STARTS = "rental/starts"
+RENTAL_BEATS = "rental/beats"
+RENTAL_EXITS = "rental/exits"
+RENTAL_OVER = "over"
+
+
+def rental_key(prefix: str, *parts: str) -> str:
+    """A key of the register; its parts have no dots."""
+    return f"{prefix}/{'.'.join(parts)}"
+
+
+def rental_parts(key: str) -> list[str]:
+    """The parts of a key of the register."""
+    return key.rpartition("/")[2].split(".")
+
+
+def rental_number(number: int) -> str:
+    """How the register counts."""
+    return f"{number:06d}"
+
+
 # -- volume ---------------------------------------------------------------------------------------
 
 VOLUME_IDENTITY = ".volume.json"
