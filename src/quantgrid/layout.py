@@ -282,30 +282,15 @@ def hold_parts(key: str) -> tuple[str, int, str]:
 
 # -- the register of rented machines: keys of the store --------------------------------------------
 
-RENTAL_OWNER = "rental/owner"
-RENTAL_LEASES = "rental/leases"
-RENTAL_MONEY = "rental/money"
-RENTAL_CHARGES = "rental/charges"
-RENTAL_CLAIMS = "rental/claims"
-RENTAL_STARTS = "rental/starts"
-RENTAL_BEATS = "rental/beats"
-RENTAL_EXITS = "rental/exits"
-RENTAL_OVER = "over"
+
+def rental_key(part: str, *words: str) -> str:
+    """A key of a part of the register, or the part itself; words have no dots."""
+    return "/".join(("rental", part, *(".".join(words),) * bool(words)))
 
 
-def rental_key(prefix: str, *parts: str) -> str:
-    """A key of the register; its parts have no dots."""
-    return f"{prefix}/{'.'.join(parts)}"
-
-
-def rental_parts(key: str) -> list[str]:
-    """The parts of a key of the register."""
+def rental_words(key: str) -> list[str]:
+    """The words of a key of the register."""
     return key.rpartition("/")[2].split(".")
-
-
-def rental_number(number: int) -> str:
-    """How the register counts."""
-    return f"{number:06d}"
 
 
 # -- volume ---------------------------------------------------------------------------------------
