@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from quantgrid.runner import Machine, Runner
 from quantgrid.store.folder import FolderStore
 
 CELL = "n0-t1k-s0/rtn"
-BOUND_S = 30.0
+BOUND_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -168,19 +168,24 @@ class Desk:
         """Run a job with the runner of this process."""
         return self.runner().run(job, progress=self.progress)
 
-    def command(self, job: Job, *, archive: str = "archive") -> list[str]:
+    def command(self, job: Job, *, archive: str = "archive", more: Sequence[str] = ()) -> list[str]:
         """`quantgrid run` for a job."""
         options = {"--receipt": "r.json", "--root": str(self.root), "--volume": "v"}
         options |= {"--archive": archive, "--device": "cpu"}
         pairs = [text for option in options.items() for text in option]
-        return [sys.executable, "-m", "quantgrid", "run", job.to_json(), *pairs]
+        return [sys.executable, "-m", "quantgrid", "run", job.to_json(), *pairs, *more]
 
     def start(
-        self, job: Job, *, archive: str = "archive", **environment: str
+        self,
+        job: Job,
+        *,
+        archive: str = "archive",
+        options: Sequence[str] = (),
+        **environment: str,
     ) -> "subprocess.Popen[str]":
         """Start `quantgrid run` as a process of its own."""
         return subprocess.Popen(
-            self.command(job, archive=archive),
+            self.command(job, archive=archive, more=options),
             cwd=self.root,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
@@ -189,9 +194,16 @@ class Desk:
             text=True,
         )
 
-    def call(self, job: Job, *, archive: str = "archive", **environment: str) -> tuple[int, str]:
+    def call(
+        self,
+        job: Job,
+        *,
+        archive: str = "archive",
+        options: Sequence[str] = (),
+        **environment: str,
+    ) -> tuple[int, str]:
         """Run `quantgrid run` to its end: exit code and what a person saw."""
-        child = self.start(job, archive=archive, **environment)
+        child = self.start(job, archive=archive, options=options, **environment)
         said, _ = child.communicate(timeout=BOUND_S)
         return child.returncode, said
 
@@ -200,13 +212,16 @@ class Desk:
         return [
             name
             for name in tree(self.root)
-            if ".qgpart-" in name or "attempts/" in name or "progress/" in name
+            if ".qgpart-" in name
+            or "attempts/" in name
+            or ("progress/" in name and not name.endswith(".end"))
         ]
 
 
 def strip(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record without what differs between two attempts: times and names of attempts."""
-    kept = {n: v for n, v in record.items() if n not in {"digest", "deposited", "links", "work"}}
+    """A record without what differs between two attempts: times, links and their counts."""
+    differs = {"digest", "deposited", "links", "counters", "work"}
+    kept = {n: v for n, v in record.items() if n not in differs}
     if "weights" in kept:
         kept["weights"] = {n: v for n, v in kept["weights"].items() if n not in {"links", "work"}}
     return kept

@@ -30,17 +30,18 @@ class ColdChild(NamedTuple):
         return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
-def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Child:
-    """Start `quantgrid.stages`; its standard input is empty, its output and errors are ours.
+def start(arguments: Sequence[str], environment: Mapping[str, str], *, errors: int = 2) -> Child:
+    """Start `quantgrid.stages`; its standard input is empty, its output is ours.
 
     Args:
         arguments: Alternating script and path of the JSON file with its contract variables.
         environment: All of its environment.
+        errors: Descriptor of its standard error.
     """
     if contract.WARM in os.environ:
         from quantgrid import warm
 
-        child = warm.ask(arguments, environment)
+        child = warm.ask(arguments, environment, errors=errors)
         if child:
             return child
     return ColdChild(
@@ -49,7 +50,10 @@ def start(arguments: Sequence[str], environment: Mapping[str, str]) -> Child:
             # -P: no file of the working copy stands in for a module
             [sys.executable, "-P", "-m", "quantgrid.stages", str(os.getpid()), *arguments],
             environment,
-            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, errors, 2),
+            ],
             setpgroup=0,
         )
     )

@@ -41,6 +41,10 @@ GRACE = "QG_GRACE_S"
 INTERRUPTION = "QG_INTERRUPTION_S"
 ATTEMPT = "QG_ATTEMPT"
 
+ENDS_AT = "QG_ENDS_AT_MONOTONIC_S"
+"""Not a part of the contract: the deadline on this host's monotonic clock, from which each script
+gets the seconds that are left when it starts."""
+
 WARM = "QG_WARM"
 """Not a part of the contract: tells runners where their controller keeps an interpreter warm."""
 

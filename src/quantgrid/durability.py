@@ -40,6 +40,9 @@ class Platform(Protocol):
     def volume_id(self) -> str | None:
         """The identity that is meant."""
 
+    def limits(self) -> list[str]:
+        """Options that say what it allows."""
+
 
 class VolumeRefusal(Refusal):
     """A volume that would not keep what is written to it, or another one than the pinned one."""
@@ -130,7 +133,11 @@ def machine(platform: Platform) -> str:
     words = ["--platform", platform.name, "--device", platform.device]
     words += ["--durable"] if platform.durable else []
     return shlex.join(
-        [*words, *(["--volume-id", platform.volume_id] if platform.volume_id else [])]
+        [
+            *words,
+            *(["--volume-id", platform.volume_id] if platform.volume_id else []),
+            *platform.limits(),
+        ]
     )
 
 

@@ -28,6 +28,10 @@ def code_of(main: Callable[[], int | None]) -> int:
     except QuantgridError as error:
         print(error, file=sys.stderr, flush=True)
         return error.exit_code
+    except KeyboardInterrupt:
+        told = "interrupted: nothing half-written was published. Run the same command again."
+        print(told, file=sys.stderr, flush=True)
+        return 130
     except BrokenPipeError:
         # nobody reads any more; Python must not find that out again while it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

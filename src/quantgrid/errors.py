@@ -8,6 +8,7 @@
     |   |-- HoldRefusal      78  held         somebody else computes this cell
     |   `-- BudgetRefusal    78  budget       it would cost more than was allowed
     |-- Checkpointed         75  preemption   state is saved: run me again
+    |-- Interrupted          75  preemption   ended from outside: what was saved before is kept
     |-- Alarm                76  science      a running cell judges that it computes the wrong thing
     `-- Fault                70  code         something went wrong; recorded with evidence
         |-- DataFault        65  data         bytes that are not what their digest says
@@ -122,6 +123,14 @@ class Checkpointed(QuantgridError):
     exit_code = 75
     failure_class = FailureClass.PREEMPTION
     word = "checkpointed"
+
+
+class Interrupted(QuantgridError):
+    """Ended from outside before it was finished: no failure, and what was saved before is kept."""
+
+    exit_code = 75
+    failure_class = FailureClass.PREEMPTION
+    word = "interrupted"
 
 
 class Alarm(QuantgridError):

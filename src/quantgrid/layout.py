@@ -40,7 +40,7 @@ WANTED = "plan/{grid}.json"
 RESTORE = "plan/restore/{base}/{variant}.{fp}.json"
 LEDGER = "ledger.csv"
 
-PUBLISHED = ("receipts", "results", "plan")
+PUBLISHED = ("receipts", "results", "plan", "failures")
 RESULTS = "results"
 RESULT_FILES = "results/*/*/result.json"
 WORK = "work"
@@ -61,6 +61,7 @@ CONTROLLER_FILES = "[0-9]*"
 LEDGER_LOCK = "work/ledger.lock"
 COPY_ID = "work/copy.id"
 """Random, made at first use: with its place it tells this working copy from every other."""
+FAILURES = "failures"
 
 
 def store_facts(address: str) -> str:
@@ -75,7 +76,7 @@ def log_of(output: str) -> str:
 
 
 def progress_file(output: str) -> str:
-    """Where the job that writes `output` says how far it is."""
+    """Where the job that writes `output` says how far it is; with suffix `.end`, how it ended."""
     return f"{PROGRESS}/{output.replace('/', '~')}.json"
 
 
@@ -87,6 +88,11 @@ def controller_log(controller: str) -> str:
 def controller_end(controller: str) -> str:
     """Where its supervisor says how a controller ended."""
     return f"{CONTROLLERS}/{controller}.json"
+
+
+def failure_file(owner: str, stage: str, fingerprint: str) -> str:
+    """The latest failure of a stage."""
+    return f"{FAILURES}/{owner}/{stage}.{fingerprint[:16]}.json"
 
 
 # -- an attempt: the private folder of one job, with a desk for each stage -------------------------
@@ -300,14 +306,12 @@ VOLUME_PARTS = ("corpora", "state")
 CORPUS_PLAN = "plan.json"
 CORPUS_MANIFEST = "manifest.json"
 VALIDATION_SHARD = "validation.npy"
+STATE = "state"
 
 
 def shard_name(index: int) -> str:
     """The file name of a training shard."""
     return f"shard-{index:05d}.npy"
-
-
-STATE = "state"
 
 
 def state_folder(volume: Path, owner: str, stage: str, fingerprint: str) -> Path:

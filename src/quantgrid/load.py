@@ -66,6 +66,8 @@ class Platform:
         durable: Whether its volume must outlive container and power: jobs refuse any other one.
         volume_id: Identity of the volume that is meant; None where any will do.
         reload: How to refresh what a machine sees of the volume (see `quantgrid.reload`).
+        clock_factor: How much faster than a clock the cap and the grace run, for rehearsals.
+        chains: Whether the runner itself starts the next link when a link ended by its cap.
     """
 
     name: str
@@ -77,6 +79,17 @@ class Platform:
     durable: bool = False
     volume_id: str | None = None
     reload: str = "none"
+    clock_factor: float = 1.0
+    chains: bool = False
+
+    def limits(self) -> list[str]:
+        """Options of `quantgrid run` that say what this platform allows."""
+        options = ["--grace-s", str(self.grace_s)]
+        options += [] if self.cap_s is None else ["--cap-s", str(self.cap_s)]
+        options += ["--chains"] if self.chains else []
+        return options + (
+            ["--clock-factor", str(self.clock_factor)] if self.clock_factor != 1 else []
+        )
 
 
 def load_settings(

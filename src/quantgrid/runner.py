@@ -6,48 +6,23 @@ that dies anywhere leaves the archive with whole records only, and the next atte
 
 import json
 import os
-import signal
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
-from quantgrid import CONTRACT_VERSION, atomic, child, contract, layout, workspace
+from quantgrid import CONTRACT_VERSION, contract, handed_back, layout, links, watching, workspace
 from quantgrid.archive import Archive, Deposit, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
-from quantgrid.errors import (
-    Alarm,
-    ArchiveRefusal,
-    Checkpointed,
-    DataFault,
-    DeviceFault,
-    Fault,
-    PlatformFault,
-    Refusal,
-)
-from quantgrid.fingerprint import canonical, digest_file
+from quantgrid.diagnosis import Diagnosis
+from quantgrid.ending import Ending
+from quantgrid.errors import ArchiveRefusal, DataFault
+from quantgrid.failures import forget, refuse_remembered
 from quantgrid.job import Job, Stage
-
-_GRACE_S = 30
-_TOLD = {
-    kind.exit_code
-    for kind in (Refusal, Checkpointed, Alarm, Fault, DataFault, DeviceFault, PlatformFault)
-}
-_HANDED_BACK: Mapping[str, type | tuple[type, ...]] = {
-    "fingerprint": str,
-    "files": dict,
-    "results": dict,
-    "receipt": (dict, type(None)),
-    "environment": dict,
-    "wall_s": (int, float),
-    "cpu_s": (int, float),
-}
+from quantgrid.watching import Ended, Limits
 
 
 class Machine(NamedTuple):
-    """Where a job runs: folders, device and the name of the platform."""
+    """Where a job runs: folders, device, name and limits of the platform."""
 
     code: Path
     root: Path
@@ -55,23 +30,15 @@ class Machine(NamedTuple):
     platform: str
     device: str
     threads: int
-
-
-class Ended(NamedTuple):
-    """How the process of an attempt ended."""
-
-    attempt: str
-    started: str
-    wall_s: float
-    cpu_s: float
-    exit_code: int
+    limits: Limits = Limits()
 
 
 class _Desk(NamedTuple):
-    """The private place of one stage of an attempt."""
+    """The private place of one stage of an attempt, and its state, which outlives the attempt."""
 
     stage: Stage
     folder: Path
+    state: Path
 
     @property
     def out(self) -> Path:
@@ -90,7 +57,7 @@ class Runner(NamedTuple):
     clock: Clock
 
     def run(self, job: Job, *, progress: Path) -> Deposit:
-        """Make every record of a job that the archive lacks.
+        """Make every record of a job that the archive lacks, link by link.
 
         Args:
             job: The stages.
@@ -101,44 +68,90 @@ class Runner(NamedTuple):
 
         Raises:
             SystemExit: with the script's exit code, when it did not finish and said why.
-            QuantgridError: when a parent is missing or damaged, or a script ended in silence.
+            QuantgridError: when a parent is missing or damaged, a script failed or was interrupted,
+                or the same failure is remembered.
         """
         for stage in job.stages:
             waiting.deposit(self.machine.root, self.archive, stage.record, self.clock)
-        pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
-        if pending:
+        while pending := self._pending(job):
             with workspace.attempt(self.machine.root, self.clock) as folder:
                 self._attempt(job, pending, folder, progress)
         record = self.archive.record(job.last.record)
         return Deposit(job.last.record, record["digest"], self.archive.identity())
 
+    def _pending(self, job: Job) -> list[Stage]:
+        """The stages without a record; of the others nothing is left to go on from."""
+        pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
+        for stage in job.stages:
+            if stage in pending:
+                refuse_remembered(self.machine.root, job.cell, stage.name, stage.fingerprint)
+            else:
+                self._forget(job, stage)
+        return pending
+
     def _attempt(self, job: Job, pending: list[Stage], folder: Path, progress: Path) -> None:
+        """One link: run what is pending; return when it is done, or when another link may start."""
         desks = [
-            _Desk(stage, layout.desk(folder, number, stage.name))
+            _Desk(stage, layout.desk(folder, number, stage.name), self._state(job, stage))
             for number, stage in enumerate(pending)
         ]
+        begin_s = self.clock.monotonic_s()
+        left_s = self.machine.limits.deadline_s(os.environ, watching.unix_s(self.clock))
+        ends_at_s = None if left_s is None else begin_s + left_s
         arguments: list[str] = []
         for desk in desks:
-            environment = self._set_up(job, desk, desks, progress)
+            environment = self._set_up(job, desk, desks, progress, ends_at_s)
             arguments += [str(layout.script(self.machine.code, desk.stage.name)), str(environment)]
         progress.parent.mkdir(parents=True, exist_ok=True)
+        link = {"attempt": folder.name, "started": timestamp(self.clock.now()), **self._place()}
+        links.Chain.read(desks[0].state).open(link)
         try:
-            ended = self._start(folder.name, arguments)
+            ended = self._supervise(folder.name, arguments, ends_at_s)
         finally:
             progress.unlink(missing_ok=True)
-        self._deposit_all(job, desks, ended)
-        refuse_unfinished(job, ended)
+        self._conclude(job, desks, ended)
+
+    def _supervise(self, attempt: str, arguments: list[str], ends_at_s: float | None) -> Ended:
+        threads = str(self.machine.threads)
+        return watching.run(
+            arguments,
+            attempt=attempt,
+            environment={**os.environ, "OMP_NUM_THREADS": threads, contract.ATTEMPT: attempt},
+            deadline_s=None if ends_at_s is None else ends_at_s - self.clock.monotonic_s(),
+            limits=self.machine.limits,
+            clock=self.clock,
+        )
+
+    def _place(self) -> dict[str, str]:
+        return {"host": os.uname().nodename, "platform": self.machine.platform}
+
+    def _state(self, job: Job, stage: Stage) -> Path:
+        return layout.state_folder(self.machine.volume, job.cell, stage.name, stage.fingerprint)
 
     # -- before -----------------------------------------------------------------------------------
 
-    def _set_up(self, job: Job, desk: _Desk, desks: list[_Desk], progress: Path) -> Path:
+    def _set_up(
+        self,
+        job: Job,
+        desk: _Desk,
+        desks: list[_Desk],
+        progress: Path,
+        ends_at_s: float | None,
+    ) -> Path:
         """Write spec, parents and contract of a stage; the path of the contract file."""
         desk.out.mkdir(parents=True)
         spec, parents = desk.folder / layout.DESK_SPEC, desk.folder / layout.DESK_PARENTS
         spec.write_text(json.dumps(desk.stage.spec))
         parents.write_text(json.dumps(self._parents(desk.stage, desks)))
+        variables = self._contract(job, desk) | {
+            contract.SPEC: str(spec),
+            contract.PARENTS: str(parents),
+            contract.PROGRESS: str(progress),
+            contract.DEADLINE: "",
+            contract.ENDS_AT: "" if ends_at_s is None else f"{ends_at_s:.3f}",
+        }
         path = desk.folder / layout.DESK_CONTRACT
-        path.write_text(json.dumps(self._contract(job, desk, spec, parents, progress)))
+        path.write_text(json.dumps(variables))
         return path
 
     def _parents(self, stage: Stage, desks: list[_Desk]) -> dict[str, dict[str, str]]:
@@ -167,117 +180,95 @@ class Runner(NamedTuple):
         cache = self.machine.root / layout.BLOB_CACHE
         return {name: str(path) for name, path in self.archive.files(record, cache).items()}
 
-    def _contract(
-        self, job: Job, desk: _Desk, spec: Path, parents: Path, progress: Path
-    ) -> dict[str, str]:
+    def _contract(self, job: Job, desk: _Desk) -> dict[str, str]:
         root, names = self.machine.root, {"corpus": job.corpus, "fp": job.recipe}
-        stage = desk.stage
-        state = layout.state_folder(self.machine.volume, job.cell, stage.name, stage.fingerprint)
         return {
             contract.CONTRACT: str(CONTRACT_VERSION),
             contract.CELL: job.cell,
             contract.STAGE: desk.stage.name,
             contract.FINGERPRINT: desk.stage.fingerprint,
-            contract.SPEC: str(spec),
-            contract.PARENTS: str(parents),
             contract.CORPUS: job.corpus
             and str(layout.corpus_folder(self.machine.volume, job.corpus, job.recipe)),
             contract.SENTINEL: job.corpus and str(root / layout.SENTINEL.format(**names)),
             contract.WORK: str(desk.folder),
             contract.OUT: str(desk.out),
             contract.RESULT: str(desk.result),
-            contract.STATE: str(state),
-            contract.LINK: str(layout.link_file(state)),
-            contract.PROGRESS: str(progress),
+            contract.STATE: str(desk.state),
+            contract.LINK: str(layout.link_file(desk.state)),
             contract.METRICS: str(desk.folder / layout.DESK_METRICS),
             contract.DEVICE: self.machine.device,
             contract.THREADS: str(self.machine.threads),
             contract.SEED: str(job.seed),
-            contract.DEADLINE: "",
-            contract.GRACE: str(_GRACE_S),
+            contract.GRACE: f"{self.machine.limits.grace_s:g}",
             contract.INTERRUPTION: "",
             contract.ATTEMPT: desk.folder.parent.name,
         }
 
-    # -- during -----------------------------------------------------------------------------------
-
-    def _start(self, attempt: str, arguments: list[str]) -> Ended:
-        """Run the scripts in a process group of their own and wait."""
-        started, begin_s = self.clock.now(), self.clock.monotonic_s()
-        environment = {**os.environ, "OMP_NUM_THREADS": str(self.machine.threads)}
-        running = child.start(arguments, environment)
-        with _forwarding(running.pid):
-            exit_code, cpu_s = running.wait()
-        return Ended(
-            attempt=attempt,
-            started=timestamp(started),
-            wall_s=round(self.clock.monotonic_s() - begin_s, 3),
-            cpu_s=round(cpu_s, 3),
-            exit_code=exit_code,
-        )
-
     # -- after ------------------------------------------------------------------------------------
 
-    def _deposit_all(self, job: Job, desks: list[_Desk], ended: Ended) -> None:
-        """Deposit every finished stage; one that has to wait hinders no other."""
+    def _conclude(self, job: Job, desks: list[_Desk], ended: Ended) -> None:
+        """Deposit what is finished; tell why the rest is not, unless another link may start.
+
+        A deposit that has to wait hinders no other, and keeps nobody from its state.
+        """
         kept: list[waiting.Kept] = []
         for desk in desks:
+            if not desk.result.exists():
+                self._ending(job, desk, ended).conclude(self.machine.limits.chains)
+                break
             try:
-                if desk.result.exists():
-                    self._deposit(job, desk, ended)
+                self._deposit(job, desk, ended)
+                self._forget(job, desk.stage)
             except waiting.Kept as fault:
                 kept.append(fault)
+            except DataFault as error:
+                self._ending(job, desk, ended).keep(Diagnosis.of(error))
+                raise
         if kept:
             raise kept[0]
 
-    def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:
-        finished = _parse_result(desk.stage, desk.result.read_bytes())
-        files = {path.name: path for path in desk.out.iterdir() if not atomic.is_debris(path.name)}
-        _refuse_other(desk.stage, finished, files)
-        body = self._body(job, desk.stage, finished, ended)
-        root, key = self.machine.root, desk.stage.record
-        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock)
+    def _ending(self, job: Job, desk: _Desk, ended: Ended) -> Ending:
+        folders = (self.machine.volume, self.machine.root, desk.folder)
+        return Ending(
+            root=self.machine.root,
+            cell=job.cell,
+            stage=desk.stage.name,
+            fingerprint=desk.stage.fingerprint,
+            chain=links.Chain.read_closing(desk.state, ended.attempt),
+            link=self._link(ended),
+            ended=ended,
+            folders=tuple(map(str, folders)),
+            now=timestamp(self.clock.now()),
+        )
 
-    def _body(
-        self, job: Job, stage: Stage, finished: Mapping[str, Any], ended: Ended
-    ) -> dict[str, Any]:
-        spec = {"cell": stage.spec["cell"]} if stage.kind == "cells" else dict(stage.spec)
-        host = os.uname().nodename
-        receipt = finished["receipt"]
-        body = {
-            "kind": stage.kind,
-            "cell": job.cell,
-            "stage": stage.name,
-            "fingerprint": stage.fingerprint,
-            "spec": spec,
-            "parents": dict(stage.parents),
-            "science": stage.science,
-            "corpus": {
-                "name": job.corpus,
-                "recipe": job.recipe,
-                "manifest": receipt.get("manifest") if receipt else None,
-            }
-            if job.corpus
-            else None,
-            "results": finished["results"],
-            "receipt": receipt,
-            "work": {"wall_s": finished["wall_s"], "cpu_s": finished["cpu_s"]},
-            "links": [_link(ended, host, self.machine.platform)],
-            "counters": {"links": 1, "interruptions": 0, "failures": 0},
-            "platform": {
-                "name": self.machine.platform,
-                "host": host,
-                "python": sys.version.split()[0],
-                **finished["environment"],
-            },
-            "blobs": finished["files"],
-            "clearance": None,
-            "hold": None,
-            "cost": None,
-            "verdict": None,
+    def _link(self, ended: Ended) -> dict[str, Any]:
+        return {
+            "attempt": ended.attempt,
+            "started": ended.started,
+            "wall_s": ended.wall_s,
+            "cpu_s": ended.cpu_s,
+            "exit_code": ended.exit_code,
+            **self._place(),
+        }
+
+    def _forget(self, job: Job, stage: Stage) -> None:
+        """A record is all that is needed of a finished stage."""
+        links.clear(self._state(job, stage))
+        forget(self.machine.root, job.cell, stage.name, stage.fingerprint)
+
+    def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:
+        finished, files = handed_back.parse_result(desk.stage, desk.result, desk.out)
+        chain = links.Chain.read_closing(desk.state, ended.attempt)
+        chain = chain.closed(self._link(ended), links.DONE, finished.get("chain"))
+        facts = {
+            "links": list(chain.links),
+            "counters": chain.counters(),
+            "platform": {"name": self.machine.platform, "host": self._place()["host"]},
             "deposited": timestamp(self.clock.now()),
         }
-        return body | self._ancestry(stage)
+        body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)
+        root, key = self.machine.root, desk.stage.record
+        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock)
 
     def _ancestry(self, stage: Stage) -> dict[str, Any]:
         """A cell's record tells of its weights too, so that a result is complete by itself."""
@@ -287,100 +278,3 @@ class Runner(NamedTuple):
         weights = waiting.find(self.machine.root, key) or self.archive.record(key)
         told = ("stage", "fingerprint", "science", "results", "receipt", "work", "links")
         return {"weights": {name: weights[name] for name in (*told, "platform", "blobs")}}
-
-
-def _link(ended: Ended, host: str, platform: str) -> dict[str, Any]:
-    return {
-        "attempt": ended.attempt,
-        "started": ended.started,
-        "wall_s": ended.wall_s,
-        "cpu_s": ended.cpu_s,
-        "exit_code": ended.exit_code,
-        "host": host,
-        "platform": platform,
-    }
-
-
-def _parse_result(stage: Stage, data: bytes) -> Mapping[str, Any]:
-    """What a script handed back; a script in any language may have written it.
-
-    Raises:
-        DataFault: when it is not JSON with the fields of the contract.
-    """
-    try:
-        finished = json.loads(data)
-        canonical(finished)  # NaN and infinities have no JSON form, but json.loads takes them
-        wrong = [
-            name for name, kind in _HANDED_BACK.items() if not isinstance(finished[name], kind)
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        wrong = [f"{type(error).__name__}: {error}"]
-    if wrong:
-        raise DataFault(
-            f"the result of stage {stage.name} cannot be read",
-            expected=f"JSON with {', '.join(_HANDED_BACK)}",
-            seen=f"{', '.join(wrong)} in {data[:60]!r}",
-        )
-    return finished  # type: ignore[no-any-return]
-
-
-def _refuse_other(stage: Stage, finished: Mapping[str, Any], files: Mapping[str, Path]) -> None:
-    """Refuse a result of another fingerprint, and files that changed after they were named."""
-    if finished["fingerprint"] != stage.fingerprint:
-        raise DataFault(
-            f"the script of stage {stage.name} finished another cell",
-            expected=stage.fingerprint,
-            seen=finished["fingerprint"],
-        )
-    seen = {name: _facts(path) for name, path in files.items()}
-    named = finished["files"]
-    if seen != named:
-        names = sorted(name for name in {*seen, *named} if seen.get(name) != named.get(name))
-        raise DataFault(
-            f"the files of stage {stage.name} are not those that its script named",
-            expected={name: named.get(name, "no file") for name in names},
-            seen={name: seen.get(name, "no file") for name in names},
-        )
-
-
-def _facts(path: Path) -> object:
-    if not path.is_file():
-        return "a folder"
-    return {"sha256": digest_file(path), "size_bytes": path.stat().st_size}
-
-
-def refuse_unfinished(job: Job, ended: Ended) -> None:
-    """Turn the exit code of the scripts into this runner's.
-
-    Raises:
-        SystemExit: with a code of the contract, whose sentence the script has told already.
-        Fault: for a signal or a code that the contract does not know.
-    """
-    if ended.exit_code in _TOLD:
-        raise SystemExit(ended.exit_code)
-    if ended.exit_code < 0:
-        raise Fault(f"{job.cell} was ended by {signal.Signals(-ended.exit_code).name}")
-    if ended.exit_code:
-        raise Fault(f"{job.cell} ended with exit code {ended.exit_code}")
-
-
-class _forwarding:  # noqa: N801 - used as a context manager, like a function
-    """While the child runs, SIGTERM and SIGINT go to its whole group."""
-
-    def __init__(self, child: int) -> None:
-        self._child = child
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._forward)
-
-    def __exit__(self, *_: object) -> None:
-        for number, old in self._before.items():
-            signal.signal(number, old)
-
-    def _forward(self, number: int, _: FrameType | None) -> None:
-        try:
-            os.killpg(self._child, number)
-        except ProcessLookupError:
-            return

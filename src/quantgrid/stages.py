@@ -11,12 +11,14 @@ import runpy
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from quantgrid import contract, entry, layout
 from quantgrid.errors import Fault
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(arguments: list[str]) -> int:
@@ -28,10 +30,16 @@ def main(arguments: list[str]) -> int:
     """
     runner, *rest = arguments
     _die_with(int(runner))
-    begin_s = time.monotonic()
+    try:
+        return _run_all(rest)
+    finally:
+        _end_descendants()
+
+
+def _run_all(rest: list[str]) -> int:
     for script, environment in zip(rest[::2], rest[1::2], strict=True):
         os.environ.update(json.loads(Path(environment).read_bytes()))
-        _shorten_deadline(time.monotonic() - begin_s)
+        _set_deadline()
         os.chdir(os.environ[contract.WORK])
         result = Path(os.environ[contract.RESULT])
         code = _run(script)
@@ -45,11 +53,11 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _shorten_deadline(used_s: float) -> None:
-    """A deadline counts from the start of a script; the scripts before it used a part."""
-    left_s = os.environ.get(contract.DEADLINE)
-    if left_s:
-        os.environ[contract.DEADLINE] = f"{max(float(left_s) - used_s, 0.0):.3f}"
+def _set_deadline() -> None:
+    """A deadline counts from the start of a script; whatever came before it used a part."""
+    ends_at_s = os.environ.get(contract.ENDS_AT)
+    if ends_at_s:
+        os.environ[contract.DEADLINE] = f"{max(float(ends_at_s) - time.monotonic(), 0.0):.3f}"
 
 
 def _run(script: str) -> int:
@@ -59,12 +67,13 @@ def _run(script: str) -> int:
     sys.path[:0] = [str(Path(script).parent), str(sources)]
     try:
         return entry.code_of(lambda: _until_exit(script))
-    except Exception as error:  # noqa: BLE001 - the entry: the error is told, then it ends the job
+    except Exception:  # noqa: BLE001 - the entry: the error is told, then it ends the job
         import traceback
 
         traceback.print_exc()
-        print(f"failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return Fault.exit_code
+    except KeyboardInterrupt:  # the runner knows who asked for it
+        return 128 + signal.SIGINT
     finally:
         del sys.path[:2]
 
@@ -82,10 +91,27 @@ def _until_exit(script: str) -> int:
 
 
 def _die_with(runner: int) -> None:
-    """A script whose runner was killed would compute for nobody: its deposit has no author."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    """A script whose runner was killed would compute for nobody: its deposit has no author.
+
+    What the script starts stays below this process, also when its own parent ends (prctl(2)).
+    """
+    kernel = ctypes.CDLL(None, use_errno=True)
+    kernel.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    kernel.prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != runner:  # it died before the kernel was told
         sys.exit(1)
+
+
+def _end_descendants() -> None:
+    """What a script started does not outlive it; children of a killed child become ours."""
+    pid = os.getpid()
+    own = Path(f"{layout.PROCESSES}/{pid}/task/{pid}/children")
+    with suppress(OSError):
+        while children := own.read_text().split():
+            for child in map(int, children):
+                with suppress(OSError):
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

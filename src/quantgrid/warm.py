@@ -31,11 +31,13 @@ class WarmChild:
         return int(said["exit_code"]), float(said["cpu_s"])
 
 
-def ask(arguments: Sequence[str], environment: Mapping[str, str]) -> WarmChild | None:
+def ask(
+    arguments: Sequence[str], environment: Mapping[str, str], *, errors: int = 2
+) -> WarmChild | None:
     """Have the server run `quantgrid.stages` with arguments; None when no server answers.
 
-    The child gets this process's output streams, an empty input, a process group of its own, the
-    working directory and the environment.
+    The child gets this process's output, `errors` for its errors, an empty input, a process group
+    of its own, the working directory and the environment.
     """
     request = {
         "arguments": list(arguments),
@@ -45,7 +47,7 @@ def ask(arguments: Sequence[str], environment: Mapping[str, str]) -> WarmChild |
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(f"\0{os.environ[contract.WARM]}")
-        _send(connection, json.dumps(request).encode() + b"\n")
+        _send(connection, json.dumps(request).encode() + b"\n", errors)
         said = _read_line(connection)
     except OSError:
         said = None
@@ -55,10 +57,10 @@ def ask(arguments: Sequence[str], environment: Mapping[str, str]) -> WarmChild |
     return WarmChild(int(said["pid"]), connection)
 
 
-def _send(connection: socket.socket, data: bytes) -> None:
+def _send(connection: socket.socket, data: bytes, errors: int) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     try:
-        socket.send_fds(connection, [data[:1]], [empty, 1, 2])
+        socket.send_fds(connection, [data[:1]], [empty, 1, errors])
     finally:
         os.close(empty)
     connection.sendall(data[1:])

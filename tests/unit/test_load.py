@@ -197,7 +197,7 @@ def test_schema_knows_exactly_the_fields_of_a_model(root: Path) -> None:
 def test_platform_local_ends_nothing(root: Path) -> None:
     """This machine has no cap, and one thread a cell."""
     assert load_platform(root, "local") == Platform(
-        name="local", device="cpu", threads=1, cap_s=None, grace_s=30, warm=True
+        name="local", device="cpu", threads=1, cap_s=None, grace_s=30, warm=True, chains=True
     )
 
 

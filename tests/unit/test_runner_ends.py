@@ -1,7 +1,6 @@
 """However a job ends, the archive has whole records and a person knows why."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from core_parts import BOUND_S, KILLED, MAKE, MEASURE, Desk, cell_job, killer, strip
-from quantgrid import layout, receipts, workspace
+from core_parts import BOUND_S, CELL, KILLED, MAKE, MEASURE, Desk, cell_job, killer, strip
+from quantgrid import failures, layout, receipts, workspace
 from quantgrid.controller import Controller
-from quantgrid.errors import Fault
+from quantgrid.errors import Fault, Interrupted
 
 SAY = """
 with open({log!r}, "a") as log:
@@ -31,13 +30,13 @@ ENDS = {
     "raise SystemExit(71)": (71, ""),
     "raise SystemExit(3)": (70, "ended with exit code 3"),
     "raise SystemExit('no such thing')": (70, "no such thing"),
-    "raise KeyError('lost')": (70, "failed: KeyError: 'lost'"),
+    "raise KeyError('lost')": (70, "failed: n0-t1k-s0/rtn: KeyError: 'lost'; seen code"),
     "from quantgrid.errors import CorpusRefusal; raise CorpusRefusal('no', seen=3)": (
         78,
         "refused: no; seen 3.",
     ),
     "raise OSError(28, 'No space left on device', 'state')": (71, "No space left on device"),
-    "import os; os.kill(os.getpid(), 9)": (70, "ended by SIGKILL"),
+    "import os; os.kill(os.getpid(), 9)": (75, "ended by SIGKILL"),
     "import os; os.abort()": (70, "ended by SIGABRT"),
     "def f(:": (70, "SyntaxError"),
 }
@@ -71,7 +70,7 @@ def test_runner_deposits_nothing_when_a_script_fails_after_its_result(
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [("raise SystemExit(78)", 78), ("raise KeyError", 70), ("os.kill(os.getpid(), 9)", 70)],
+    [("raise SystemExit(78)", 78), ("raise KeyError", 70), ("os.kill(os.getpid(), 9)", 75)],
 )
 def test_runner_keeps_the_weights_when_their_evaluation_dies(
     tmp_path: Path, end: str, code: int
@@ -87,6 +86,7 @@ def test_runner_keeps_the_weights_when_their_evaluation_dies(
     assert not (tmp_path / "r.json").exists()
 
     desk.change("evaluate", said + MEASURE)
+    failures.forget(tmp_path, job.cell, "evaluate", job.last.fingerprint)
     assert desk.call(job)[0] == 0
     assert Path(log).read_text().split() == ["quantise", "evaluate", "evaluate"]
     assert desk.archive.record(job.last.record)["results"]["loss"] == 1.5
@@ -228,8 +228,12 @@ def test_signals_reach_the_whole_group_when_the_runner_gets_one(
     runner.send_signal(number)
     said, _ = runner.communicate(timeout=BOUND_S)
 
-    assert runner.returncode == Fault.exit_code
-    assert number.name in said
+    assert runner.returncode == Interrupted.exit_code
+    assert said.splitlines()[-1] == (
+        f"interrupted: {CELL} was ended by {number.name}, no checkpoint was saved yet. "
+        "Run the same command again; it goes on from there."
+    )
+    assert "Traceback" not in said
     _until(lambda: not any(map(_is_running, pids)))
     assert desk.debris() == []
 
@@ -251,8 +255,7 @@ def test_script_dies_with_its_runner_when_that_is_killed(tmp_path: Path) -> None
 
     runner.kill()
     runner.wait(timeout=BOUND_S)
-    _until(lambda: not _is_running(pids[0]))
-    os.kill(pids[1], signal.SIGKILL)  # the kernel follows one generation only
+    _until(lambda: not any(map(_is_running, pids)))
     runner.communicate(timeout=BOUND_S)
 
     assert runner.returncode == KILLED
@@ -276,8 +279,8 @@ def test_attempt_stays_when_its_runner_lives(tmp_path: Path) -> None:
 
 # -- SIGKILL at each publication ------------------------------------------------------------------
 
-POINTS = [f"runner:{at}" for at in range(1, 6)] + [f"stages:{at}" for at in range(1, 4)]
-"""Runner: identity, blob, weights, cell, receipt.  Scripts: file, two results."""
+POINTS = [f"runner:{at}" for at in range(1, 7)] + [f"stages:{at}" for at in range(1, 4)]
+"""Runner: link, identity, blob, weights, cell, receipt.  Scripts: file, two results."""
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -289,13 +292,13 @@ def test_job_ends_the_same_when_it_is_killed_anywhere(tmp_path: Path, point: str
 
     code, _ = hurt.call(job, KILL_AT=point, **environment)
 
-    assert code == (KILLED if point.startswith("runner") else Fault.exit_code)
+    assert code == (KILLED if point.startswith("runner") else Interrupted.exit_code)
     assert not (hurt.root / "r.json").exists()
     for key in hurt.archive.index():
         assert hurt.archive.record(key)
 
     Controller(hurt.root, hurt.archive.store).start()
-    assert hurt.debris() == []
+    assert [name for name in hurt.debris() if layout.STATE not in name.split("/")] == []
     assert hurt.call(job) == (0, "")
     assert hurt.debris() == []
     assert hurt.archive.index() == calm.archive.index()
@@ -307,7 +310,7 @@ def test_job_ends_the_same_when_it_is_killed_anywhere(tmp_path: Path, point: str
 def test_points_are_all_there_are_when_counted(tmp_path: Path) -> None:
     """One more kill than there are publications kills nobody: the list above is complete."""
     desk, environment = Desk.lay(tmp_path / "copy"), killer(tmp_path / "k")
-    for point in ("runner:6", "stages:4"):
+    for point in ("runner:7", "stages:4"):
         assert desk.call(cell_job(), KILL_AT=point, **environment) == (0, "")
         (desk.root / "r.json").unlink()
         desk = Desk.lay(tmp_path / point)

@@ -3,13 +3,15 @@
 import argparse
 from pathlib import Path
 
-from quantgrid import layout, receipts
+from quantgrid import atomic, layout, receipts
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
 from quantgrid.durability import prove
+from quantgrid.errors import QuantgridError
 from quantgrid.job import Job
 from quantgrid.runner import Machine, Runner
+from quantgrid.watching import Limits
 
 HELP = "run the scripts of one job under the cell contract and deposit what they made"
 
@@ -26,6 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", default=1, type=int, help="threads of the script")
     parser.add_argument("--durable", action="store_true", help="refuse a volume that is fleeting")
     parser.add_argument("--volume-id", help="refuse any other volume than this one")
+    parser.add_argument("--cap-s", type=float, help="seconds after which the platform ends a job")
+    parser.add_argument("--grace-s", default=30.0, type=float, help="seconds from SIGTERM to kill")
+    parser.add_argument("--clock-factor", default=1.0, type=float, help="how much faster time goes")
+    parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -38,11 +44,33 @@ def main(options: argparse.Namespace) -> int:
         platform=options.platform,
         device=options.device,
         threads=options.threads,
+        limits=_limits(options),
     )
-    if options.durable or options.volume_id:
-        prove(machine.volume, is_durable=options.durable, pin=options.volume_id)
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
-    deposit = runner.run(Job.from_json(options.job), progress=progress)
+    end = progress.with_suffix(".end")
+    end.unlink(missing_ok=True)
+    try:
+        if options.durable or options.volume_id:
+            prove(machine.volume, is_durable=options.durable, pin=options.volume_id)
+        deposit = runner.run(Job.from_json(options.job), progress=progress)
+    except QuantgridError as error:
+        _tell(end, error.exit_code, str(error))
+        raise
+    except SystemExit as told:
+        _tell(end, told.code, None)
+        raise
     receipts.publish(root / options.receipt, deposit)
     return 0
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    """The limits in seconds of this machine's clock; a factor of 3600 makes an hour a second."""
+    factor = options.clock_factor
+    cap_s = None if options.cap_s is None else options.cap_s / factor
+    return Limits(cap_s, options.grace_s / factor, options.chains, factor)
+
+
+def _tell(end: Path, exit_code: object, sentence: str | None) -> None:
+    """A file carries the code where a platform loses it: SLURM reports 1 for all."""
+    atomic.publish_json(end, {"exit_code": exit_code, "sentence": sentence})

@@ -1,0 +1,158 @@
+"""The whole story of a cell, from what this working copy, its volume and the archive know."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from quantgrid import failures, layout, links, masking
+from quantgrid.archive import Archive
+from quantgrid.job import Stage
+from quantgrid.lineage import Lineage
+
+
+class Place(NamedTuple):
+    """Where to look: working copy, volume and archive."""
+
+    root: Path
+    volume: Path
+    archive: Archive
+
+
+def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) -> dict[str, Any]:
+    """All that is known of a cell.
+
+    Args:
+        lineage: What every cell is made from.
+        cell: Its id.
+        place: Where to look.
+        link_s: Seconds that the runner gives a link here; None if no cap ends one.
+    """
+    weights, measured = lineage.weights[cell], lineage.cells[cell]
+    before = [
+        (layout.owner_of(key), stage)
+        for key, stage in ((stage.record, stage) for stage in lineage.milestones.values())
+        if key in weights.parents.values()
+    ]
+    stages = [*before, (cell, weights), (cell, measured)]
+    told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
+    return {
+        "cell": cell,
+        "fingerprint": measured.fingerprint,
+        "spec": measured.spec["cell"],
+        "archive": place.archive.store.address,
+        "archived": told[-1]["archived"],
+        "result": _result(place.root, cell),
+        "hold": None,
+        "stages": told,
+        "do": _next_step(cell, told),
+    }
+
+
+def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict[str, Any]:
+    state = layout.state_folder(place.volume, owner, stage.name, stage.fingerprint)
+    record = place.archive.find_record(stage.record)
+    chain = links.Chain(state, tuple(record["links"]) if record else links.peek(state), "")
+    failure = failures.find(place.root, owner, stage.name, stage.fingerprint)
+    return {
+        "owner": owner,
+        "stage": stage.name,
+        "fingerprint": stage.fingerprint,
+        "archived": record is not None,
+        "state": str(state) if state.is_dir() else None,
+        "checkpoint": links.newest_checkpoint(state) or None,
+        "links": list(chain.links),
+        "counters": chain.counters(),
+        "planned_links": None if record else _planned(stage, chain.links, link_s),
+        "failure": _masked(failure),
+    }
+
+
+def _planned(stage: Stage, done: tuple[links.Link, ...], link_s: float | None) -> int | None:
+    """How many more links the stage needs, by the speed of those so far; None when untold."""
+    speed = links.tokens_per_s(done)
+    wanted = stage.spec.get("num_tokens")
+    if speed is None or link_s is None or not wanted:
+        return None
+    told = [link["tokens"] for link in done if "tokens" in link]
+    save_s = max(link.get("save_s", 0.0) / max(link.get("saves", 1), 1) for link in done)
+    left = wanted - max(told, default=0)
+    return links.planned_links(left, tokens_per_s=speed, link_s=link_s, save_s=2 * save_s)
+
+
+def _masked(failure: failures.Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {
+        name: masking.masked(value, os.environ) if isinstance(value, str) else value
+        for name, value in failure.items()
+    }
+
+
+def _result(root: Path, cell: str) -> str | None:
+    base, variant = cell.split("/")
+    path = root / layout.RESULT.format(base=base, variant=variant)
+    return str(path) if path.is_file() else None
+
+
+def _next_step(cell: str, stages: list[dict[str, Any]]) -> str:
+    base, variant = cell.split("/")
+    target = layout.RESULT.format(base=base, variant=variant)
+    if stages[-1]["archived"]:
+        return f"Nothing: its record is archived; `snakemake --profile local {target}` folds it."
+    for stage in stages:
+        failure = None if stage["archived"] else stage["failure"]
+        if failure and failure["is_remembered"]:
+            return f"Mend the cause, then `quantgrid retry {stage['owner']}` and the same command."
+    return f"Run `snakemake --profile local {target}`; it goes on from what is kept."
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def lines(told: Mapping[str, Any]) -> list[str]:
+    """A story as a person reads it: what is wrong first."""
+    failed = [stage for stage in told["stages"] if stage["failure"] and not stage["archived"]]
+    text = [line for stage in failed for line in _failure_lines(stage)]
+    text += [f"cell         {told['cell']}", f"fingerprint  {told['fingerprint']}"]
+    text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
+    text.append(f"result       {told['result'] or 'not folded here'}")
+    text.append(f"held         {told['hold'] or 'by nobody'}")
+    for stage in told["stages"]:
+        text += _stage_lines(stage)
+    spec = ", ".join(f"{name} {value}" for name, value in told["spec"].items())
+    return [*text, f"spec         {spec}", f"next         {told['do']}"]
+
+
+def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
+    failure = stage["failure"]
+    head = f"{failure['kind']} ({failure['class']}) in {stage['owner']}, stage {stage['stage']}"
+    text = [f"failed       {failure['message']}", f"  what       {head}"]
+    text.append(
+        f"  when       {failure['when']} on {failure['host']}, attempt {failure['attempt']}"
+    )
+    text += [f"  log        {failure['log']}"] if failure["log"] else []
+    return text + [f"  | {line}" for line in failure["lines"]]
+
+
+def _stage_lines(stage: Mapping[str, Any]) -> list[str]:
+    counts = stage["counters"]
+    facts = [
+        "archived" if stage["archived"] else "not archived",
+        f"{counts['links']} links, {counts['interruptions']} interruptions, "
+        f"{counts['failures']} failures",
+    ]
+    facts += [f"newest checkpoint {stage['checkpoint']}"] if stage["checkpoint"] else []
+    planned = stage["planned_links"]
+    facts += [] if planned is None else [f"{planned} more links at this speed"]
+    head = f"stage        {stage['stage']} of {stage['owner']}: {'; '.join(facts)}"
+    return [head, *(f"  link       {_link_line(link)}" for link in stage["links"])]
+
+
+def _link_line(link: links.Link) -> str:
+    seconds = "?" if link.get("wall_s") is None else f"{link['wall_s']:.0f}"
+    tokens = f", {link['tokens']:,} tokens" if "tokens" in link else ""
+    where = f"{link.get('host')} ({link.get('platform')})"
+    return (
+        f"{link.get('started')}  {link.get('end') or 'open'} after {seconds} s on {where}{tokens}"
+    )
