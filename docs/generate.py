@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from quantgrid import contract, errors, own_script
+from quantgrid import contract, diagnosis, errors, own_script
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -107,10 +107,17 @@ def places() -> str:
     return _table(("name", "value"), rows)
 
 
+def failure_kinds() -> str:
+    """The kinds of failures that show in a script's last words."""
+    rows = [(each.name, each.failure_class.value, each.meaning) for each in diagnosis.KINDS]
+    return _table(("kind", "class", "meaning"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "contract": contract_table,
     "exit-codes": exit_codes,
     "failure-classes": failure_classes,
+    "failure-kinds": failure_kinds,
     "layers": layers,
     "science": science,
     "commands": commands,

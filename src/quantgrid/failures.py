@@ -76,6 +76,11 @@ def all_of(root: Path) -> Iterator[Failure]:
             yield failure
 
 
+def remembered(root: Path) -> frozenset[str]:
+    """Fingerprints of a working copy that are not tried again."""
+    return frozenset(each["fingerprint"] for each in all_of(root) if each["is_remembered"])
+
+
 def refuse_remembered(root: Path, cell: str, stage: str, fingerprint: str) -> None:
     """Stop before the same failure is paid for again.
 

@@ -32,12 +32,14 @@ class Plan:
         index: Keys of all records of the archive.
         local: Fingerprint of the local result of each cell that has one; empty when unreadable.
         wanted: The cells that were selected.
+        failed: Fingerprints whose failure is remembered: they are not tried again.
     """
 
     lineage: Lineage
     index: frozenset[str]
     local: Mapping[str, str]
     wanted: tuple[AnyCell, ...]
+    failed: frozenset[str] = frozenset()
 
     def state(self, cell: AnyCell) -> State:
         """What a cell needs."""
@@ -90,6 +92,22 @@ class Plan:
         """Wanted cells that a job must compute."""
         return sum(self.state(cell) in {State.MAKE, State.EVALUATE} for cell in self.wanted)
 
+    @property
+    def num_failed(self) -> int:
+        """Wanted cells that would be made, and that failed before, or whose parents did."""
+        return sum(
+            self.state(cell) in {State.MAKE, State.EVALUATE} and self._has_failed(cell.id)
+            for cell in (self.wanted if self.failed else ())
+        )
+
+    def _has_failed(self, cell: str) -> bool:
+        """Whether the cell failed, or what it is made from."""
+        made = [self.lineage.weights.get(cell), self.lineage.bases.get(cell.partition("/")[0])]
+        stages = [self.lineage.cells[cell], *filter(None, made)]
+        parents = {key for stage in stages for key in stage.parents.values()}
+        own = {stage.fingerprint for stage in stages}
+        return bool(self.failed & (own | {key.rsplit("/", 2)[1] for key in parents}))
+
     def line(self) -> str:
         """The plan in one line, and one line that names stale cells if there are any."""
         states = [self.state(cell) for cell in self.wanted]
@@ -107,6 +125,7 @@ class Plan:
         if counts[State.EVALUATE]:
             text += f" ({counts[State.EVALUATE]} by evaluation only)"
         text += f", stale {len(stale)}"
+        text += f", failed {self.num_failed}" if self.num_failed else ""
         return f"{text}\n{_stale_line(stale)}" if stale else text
 
     @cached_property

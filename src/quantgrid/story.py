@@ -28,18 +28,19 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         place: Where to look.
         link_s: Seconds that the runner gives a link here; None if no cap ends one.
     """
-    weights, measured = lineage.weights[cell], lineage.cells[cell]
+    measured = lineage.cells[cell]
+    made = [lineage.weights[cell]] if cell in lineage.weights else []
     before = [
         (layout.owner_of(key), stage)
         for key, stage in ((stage.record, stage) for stage in lineage.milestones.values())
-        if key in weights.parents.values()
+        if any(key in weights.parents.values() for weights in made)
     ]
-    stages = [*before, (cell, weights), (cell, measured)]
+    stages = [*before, *((cell, weights) for weights in made), (cell, measured)]
     told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
     return {
         "cell": cell,
         "fingerprint": measured.fingerprint,
-        "spec": measured.spec["cell"],
+        "spec": measured.spec.get("cell", measured.spec),
         "archive": place.archive.store.address,
         "archived": told[-1]["archived"],
         "result": _result(place.root, cell),

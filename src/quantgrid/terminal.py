@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-SENTENCES = ("refused:", "failed:", "alarm:", "checkpointed:")
+SENTENCES = ("refused:", "failed:", "alarm:", "checkpointed:", "interrupted:")
+STOPPED = ("checkpointed:", "interrupted:", "KeyboardInterrupt")
+"""Words of a job that was stopped and goes on later: no failure."""
 """How a sentence of `quantgrid.errors` begins."""
 
 _GAP = "  "
@@ -118,6 +120,7 @@ class Overview:
     failed: int
     elapsed_s: float
     left_s: float | None
+    stopped: int = 0
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -180,6 +183,7 @@ def overall_line(seen: Overview, width: int) -> str:
             (3, f"{seen.jobs_done}/{seen.jobs} jobs"),
             (6, f"{seen.running} running" if seen.running else ""),
             (1, f"{seen.failed} failed" if seen.failed else ""),
+            (1, f"{seen.stopped} stopped, state kept" if seen.stopped else ""),
             (4, f"{clock_face(seen.elapsed_s)} elapsed"),
             (2, "" if seen.left_s is None else f"about {clock_face(seen.left_s)} left"),
         ],

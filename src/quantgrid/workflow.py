@@ -20,6 +20,7 @@ from quantgrid.archive.record import parse_record
 from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
 from quantgrid.errors import ConfigRefusal, DataFault, QuantgridError
+from quantgrid.failures import remembered
 from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
@@ -365,7 +366,7 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     identity, others = archive.find_identity(), archive.other_identities()
     vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
     wanted = choose(lineage.grid.every, settings.select)
-    return Plan(lineage, index, local_results(root, lineage), wanted)
+    return Plan(lineage, index, local_results(root, lineage), wanted, remembered(root))
 
 
 def local_results(root: Path, lineage: Lineage) -> dict[str, str]:

@@ -64,7 +64,7 @@ class Lines:
     def failed(self, tally: Tally, failure: Failure, seconds: float) -> None:
         """A job failed: its line with its own words, the place of its log."""
         facts = (f"{seconds:.1f} s", failure.words)
-        self._say(counted_line(tally.counts, "fail", failure.job, *facts))
+        self._say(counted_line(tally.counts, failure.word, failure.job, *facts))
         for log in failure.job.logs:
             self._say(f"  log: {log}")
 
@@ -101,7 +101,7 @@ class Live:
 
     def failed(self, tally: Tally, failure: Failure, seconds: float) -> None:  # noqa: ARG002
         """A job failed: its line, its own words, the place of its log."""
-        self._say("fail", scroll_line(failure.job, seconds, self._width() - 6), _RED)
+        self._say(failure.word, scroll_line(failure.job, seconds, self._width() - 6), _RED)
         self._screen.write(f"      {self._painted(failure.words, _RED)}\n")
         for log in failure.job.logs:
             self._screen.write(f"      log: {log}\n")
@@ -140,7 +140,7 @@ def recall(tally: Tally) -> list[str]:
     """The failed jobs of a call, for the eye that looks at the end first."""
     failures = list(tally.failures.values())
     lines = [
-        f"fail  {failure.job.owner}  {failure.job.rule}  {failure.words}"
+        f"{failure.word}  {failure.job.owner}  {failure.job.rule}  {failure.words}"
         for failure in failures[:_MAX_RECALLED]
     ]
     hidden = len(failures) - len(lines)

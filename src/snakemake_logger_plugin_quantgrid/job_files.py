@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from quantgrid.layout import progress_file
+from quantgrid.masking import masked
 from quantgrid.terminal import Reading, find_error_sentence, find_reading
 
 _TAIL_BYTES = 65536
@@ -48,7 +49,8 @@ class ProgressFile:
 
 def find_last_words(logs: Sequence[str]) -> str | None:
     """The error sentence in the first of a job's logs that has one."""
-    return next(filter(None, (find_error_sentence(_tail(Path(log))) for log in logs)), None)
+    told = next(filter(None, (find_error_sentence(_tail(Path(log))) for log in logs)), None)
+    return None if told is None else masked(told, os.environ)
 
 
 def _tail(path: Path) -> str:

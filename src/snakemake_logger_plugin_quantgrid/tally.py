@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from quantgrid.terminal import Grid, Job, Overview, Reading
+from quantgrid.terminal import STOPPED, Grid, Job, Overview, Reading
 
 CELL_RULE = "fold"
 """The rule that brings in one finished cell a job."""
@@ -19,6 +19,11 @@ class Failure:
 
     job: Job
     words: str
+
+    @property
+    def word(self) -> str:
+        """Whether it failed, or was stopped and goes on later."""
+        return "stop" if self.words.startswith(STOPPED) else "fail"
 
 
 class Tally:
@@ -84,7 +89,8 @@ class Tally:
             jobs_done=self.done,
             jobs=self.total,
             running=len(self.running),
-            failed=len(self.failures),
+            failed=sum(each.word == "fail" for each in self.failures.values()),
+            stopped=sum(each.word == "stop" for each in self.failures.values()),
             elapsed_s=now_s - self._started_s,
             left_s=self._find_left_s(now_s) if self.running else None,
         )

@@ -4,7 +4,12 @@ The workflow tests put these scripts into a copy of the project, so that hundred
 seconds; everything but the numbers is the real thing.
 """
 
+import os
 import random
+import signal
+import sys
+import time
+from pathlib import Path
 
 from quantgrid import atomic
 from quantgrid.cell import Cell
@@ -15,6 +20,8 @@ WORK = {"rounds": 3}
 def make(name: str) -> None:
     """Finish a stage with one small file, derived from the parents and the spec."""
     cell = Cell.from_environment()
+    fail(name)
+    work(cell)
     parents = sorted(
         (r, n, p.read_bytes()) for r, fs in cell.parents.items() for n, p in fs.items()
     )
@@ -23,6 +30,35 @@ def make(name: str) -> None:
     size = dict.fromkeys(("weights", "quantised_weights", "packed_bytes", "other_bytes"), 8)
     size |= {"total_bytes": 16, "bits_per_weight": 4.0}
     cell.finish({"size": size, "train_loss": 2.0}, environment={"device": "cpu", "packages": {}})
+
+
+def fail(name: str) -> None:
+    """Fail as `LIGHT_FAIL` says: a stage and the statement that it executes."""
+    stage, _, statement = os.environ.get("LIGHT_FAIL", "").partition(":")
+    if stage == name:
+        exec(statement, {})  # noqa: S102 - a test asks for it
+
+
+def work(cell: Cell) -> None:
+    """Work for `LIGHT_WORK_S` seconds in all links together, saving at each hundredth of it.
+
+    `LIGHT_SAVES=no` is a script that never saves.
+    """
+    total_s = float(os.environ.get("LIGHT_WORK_S", "0")) if cell.stage == "trunk" else 0.0
+    saves = os.environ.get("LIGHT_SAVES") != "no"
+    saved, stops = cell.state / "done", []
+    if saves:
+        signal.signal(signal.SIGTERM, lambda *_: stops.append(True))
+    step = int(saved.read_text()) if saved.exists() else 0
+    while total_s and step < 100:
+        time.sleep(total_s / 100)
+        step += 1
+        if saves:
+            atomic.publish(saved, str(step).encode())
+            told = {"tokens": step, "checkpoint": f"step-{step}", "saves": 1, "save_s": 0.001}
+            atomic.publish_json(Path(os.environ["QG_LINK"]), told)
+        if stops:
+            sys.exit(75)
 
 
 def evaluate() -> None:
