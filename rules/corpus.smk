@@ -18,4 +18,4 @@ rule seal:
     log:
         layout.log_of(layout.SENTINEL),
     shell:
-        "exec {plan.quantgrid} seal {plan.places} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"
+        "exec {plan.quantgrid} seal {plan.places} --reload {plan.platform.reload:q} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"

@@ -46,7 +46,8 @@ rule base:
 
 onstart:
     try:
-        Controller(Path.cwd(), FolderStore(Path.cwd() / "archive")).start()
+        grace_s = float(config["grace_s"]) if "grace_s" in config else None
+        Controller(Path.cwd(), FolderStore(Path.cwd() / "archive"), grace_s=grace_s).start()
     except QuantgridError as error:
         stop(error)
 """
@@ -138,10 +139,18 @@ class Desk:
         (self.root / "go").write_text(said)
 
     def clear(self) -> None:
-        """Whatever a test left running is killed; only what belongs to this working copy."""
+        """Whatever a test left running is killed; only what belongs to this working copy.
+
+        A launch that failed before it held the lock is known by its folder alone.
+        """
+        await_true(self._kill, f"something goes on in {self.root}")
+
+    def _kill(self) -> bool:
+        """Kill what runs here; whether nothing did."""
         holder = self.look().holder
-        if holder:
-            processes.signal_all(holder.family(), signal.SIGKILL)
+        found = [*working_in(self.root), *(holder.family() if holder else [])]
+        processes.signal_all(found, signal.SIGKILL)
+        return not found
 
     def saved(self) -> bool:
         """Whether the long job saved its state when it was asked to end."""
@@ -151,6 +160,16 @@ class Desk:
         """What supervisors wrote down, oldest first."""
         paths = sorted((self.root / "work" / "controller").glob("2*.json"))
         return [json.loads(path.read_text()) for path in paths]
+
+
+def working_in(root: Path) -> list[processes.Process]:
+    """The living processes whose working directory is a folder, or lies below it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            is_here = (path / "cwd").readlink().is_relative_to(root)
+            found += [processes.find_process(int(path.name))] if is_here else []
+    return [each for each in found if each]
 
 
 def await_true(holds: Callable[[], bool], otherwise: str) -> None:

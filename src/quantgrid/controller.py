@@ -32,11 +32,13 @@ class Controller:
         root: The working copy.
         store: The archive's store.
         clock: The time that its record names.
+        grace_s: Seconds that its platform gives jobs to save their state, for whoever ends it.
     """
 
     root: Path
     store: Store
     clock: Clock = field(default_factory=SystemClock)
+    grace_s: float | None = None
 
     def start(self) -> None:
         """Take the lock, then remove what dead controllers and attempts left unfinished.
@@ -44,7 +46,7 @@ class Controller:
         Raises:
             HoldRefusal: when another controller runs in this working copy.
         """
-        holder = _here(self.clock)
+        holder = _here(self.clock)._replace(grace_s=self.grace_s)
         self._lock(holder)
         processes.mark_here(holder.id)
         _outlive_terminal(self.root / layout.controller_log(holder.id), self.clock)

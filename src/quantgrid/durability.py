@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from quantgrid import layout, volume
-from quantgrid.errors import PlatformFault, Refusal
+from quantgrid.errors import PlatformFault, VolumeRefusal
 
 _FLEETING = frozenset({"overlay", "tmpfs", "ramfs", "aufs", "rootfs"})
 """File systems that end with the container or with the power."""
@@ -42,10 +42,6 @@ class Platform(Protocol):
 
     def limits(self) -> list[str]:
         """Options that say what it allows."""
-
-
-class VolumeRefusal(Refusal):
-    """A volume that would not keep what is written to it, or another one than the pinned one."""
 
 
 class Mount(NamedTuple):

@@ -5,6 +5,7 @@
     |   |-- ConfigRefusal    78  refusal      a setting, grid or spec that cannot be meant
     |   |-- CorpusRefusal    78  refusal      the corpus seen differs from the corpus sealed
     |   |-- ArchiveRefusal   78  refusal      another archive, or one that lost records
+    |   |-- VolumeRefusal    78  refusal      a volume that would lose the work, or another one
     |   |-- HoldRefusal      78  held         somebody else computes this cell
     |   `-- BudgetRefusal    78  budget       it would cost more than was allowed
     |-- Checkpointed         75  preemption   state is saved: run me again
@@ -103,6 +104,10 @@ class CorpusRefusal(Refusal):
 
 class ArchiveRefusal(Refusal):
     """Another archive than the one this working copy deposited into, or one that lost records."""
+
+
+class VolumeRefusal(Refusal):
+    """A volume that would not keep what is written to it, or another one than the pinned one."""
 
 
 class HoldRefusal(Refusal):

@@ -46,6 +46,7 @@ class Holder(NamedTuple):
         since: When it took the lock, ISO 8601 in UTC.
         supervisor: Process number of its supervisor; 0 in the foreground.
         arguments: Snakemake's arguments.
+        grace_s: Seconds that its platform gives jobs to save their state; None when nobody said.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Holder(NamedTuple):
     since: str
     supervisor: int
     arguments: tuple[str, ...]
+    grace_s: float | None = None
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"

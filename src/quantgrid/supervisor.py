@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from quantgrid import atomic, layout, processes, stopping
+from quantgrid import atomic, layout, processes, standing, stopping
 from quantgrid.clock import SystemClock, timestamp
 from quantgrid.controller import SUPERVISOR
 from quantgrid.standing import Holder
+
+GRACE_S = 30.0
+"""For jobs of a controller that died before it said what its platform gives them."""
 
 
 def start(root: Path, name: str, command: list[str]) -> "subprocess.Popen[bytes]":
@@ -39,7 +42,7 @@ def start(root: Path, name: str, command: list[str]) -> "subprocess.Popen[bytes]
         )
 
 
-def supervise(root: Path, name: str, command: list[str], grace_s: float) -> int:
+def supervise(root: Path, name: str, command: list[str]) -> int:
     """Run a controller to its end and beyond; its exit code."""
     clock = SystemClock()
     environment = {**os.environ, processes.MARK: name, SUPERVISOR: str(os.getpid())}
@@ -51,12 +54,18 @@ def supervise(root: Path, name: str, command: list[str], grace_s: float) -> int:
 
     signal.signal(signal.SIGTERM, forward)
     code = child.wait()
-    left = stopping.stop(holder, grace_s)
+    left = stopping.stop(holder, _grace_s(root, name))
     facts = {"controller": name, "exit_code": code, "at": timestamp(clock.now()), "killed": left}
     atomic.publish_json(root / layout.controller_end(name), facts)
     return code if code >= 0 else 128 - code
 
 
+def _grace_s(root: Path, name: str) -> float:
+    """What the platform of the controller gives its jobs, where it came to say so."""
+    said = standing.look(root).holder
+    grace_s = said.grace_s if said and said.id == name else None
+    return GRACE_S if grace_s is None else grace_s
+
+
 if __name__ == "__main__":
-    _GRACE_S = 30.0
-    sys.exit(supervise(Path.cwd(), sys.argv[1], sys.argv[2:], _GRACE_S))
+    sys.exit(supervise(Path.cwd(), sys.argv[1], sys.argv[2:]))

@@ -10,8 +10,8 @@ import pytest
 
 from quantgrid import durability, volume
 from quantgrid.clock import SystemClock
-from quantgrid.durability import VolumeRefusal, prove
-from quantgrid.errors import PlatformFault
+from quantgrid.durability import prove
+from quantgrid.errors import PlatformFault, VolumeRefusal
 
 
 def test_mount_is_the_nearest_when_found(tmp_path: Path) -> None:
@@ -76,7 +76,8 @@ mkdir -p "$1/lower" "$1/upper" "$1/work" "$1/v" "$1/disk"
 mount -t overlay overlay -o lowerdir="$1/lower",upperdir="$1/upper",workdir="$1/work" "$1/v"
 exec "$2" -c "
 from pathlib import Path
-from quantgrid.durability import VolumeRefusal, prove
+from quantgrid.durability import prove
+from quantgrid.errors import VolumeRefusal
 try:
     prove(Path('$1/v'), is_durable=True)
 except VolumeRefusal as refusal:

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from detached import BOUND_S, Desk, Terminal, await_true
-from quantgrid import layout, processes
+from detached import BOUND_S, Desk, Terminal, await_true, working_in
+from quantgrid import layout, processes, supervisor
 from quantgrid.errors import HoldRefusal
 from quantgrid.standing import State
 
@@ -159,6 +160,33 @@ def test_stop_kills_only_what_is_ours_when_a_job_is_deaf(desk: Desk) -> None:
     bystander.communicate(b"\n", timeout=BOUND_S)
 
 
+def test_stop_waits_as_long_as_the_platform_of_the_launch_says(desk: Desk) -> None:
+    """The grace is that of `--config platform=` at the launch, whatever the files here say now."""
+    desk.quantgrid("launch", "--", "--config", "grace_s=240")
+    desk.await_work()
+
+    said = desk.quantgrid("stop")
+
+    assert "(up to 255 s)" in said
+    assert "every process ended by itself" in said
+    assert desk.saved()
+
+
+def test_jobs_of_a_killed_controller_have_the_grace_of_its_platform(desk: Desk) -> None:
+    """The supervisor waits as long as the platform of the launch says, and no longer."""
+    (desk.root / "deaf").touch()
+    desk.quantgrid("launch", "--", "--config", "grace_s=1")
+    job = desk.await_work()
+    holder = desk.look().holder
+    assert holder is not None
+    killed_s = time.monotonic()
+    os.kill(holder.pid, signal.SIGKILL)
+    await_true(lambda: bool(desk.ends()), "the supervisor wrote nothing down")
+
+    assert not processes.find_process(job)
+    assert time.monotonic() - killed_s < supervisor.GRACE_S
+
+
 def test_stop_now_kills_at_once_when_asked(desk: Desk) -> None:
     """No time to save: the job is killed, and the working copy is free at once."""
     desk.quantgrid("launch")
@@ -250,6 +278,20 @@ def test_launch_tells_the_real_error_first_when_snakemake_cannot_start(desk: Des
     assert "no such moon" in said[0]
     assert said[-1].startswith("Nothing was launched; all that it said: ")
     assert Path(said[-1].rpartition(": ")[2]).is_file()
+
+
+def test_desk_ends_a_launch_when_it_is_killed_before_its_lock(desk: Desk) -> None:
+    """A Snakemake that hangs while it reads its rules holds no lock, and is ended all the same."""
+    (desk.root / "Snakefile").write_text('open("reading", "w").close()\nopen("go").read()\n')
+    launch = desk.start("launch")
+    await_true((desk.root / "reading").exists, "Snakemake never read its rules")
+    launch.kill()
+    launch.communicate(timeout=BOUND_S)
+    assert working_in(desk.root)
+
+    desk.clear()
+
+    assert working_in(desk.root) == []
 
 
 def test_launch_is_refused_when_there_is_no_workflow(tmp_path: Path) -> None:

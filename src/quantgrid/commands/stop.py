@@ -7,7 +7,7 @@ from pathlib import Path
 from quantgrid import standing, stopping
 from quantgrid.errors import HoldRefusal, PlatformFault
 from quantgrid.load import load_platform, load_settings
-from quantgrid.standing import State
+from quantgrid.standing import Holder, State
 
 HELP = "end the controller of this working copy, once its jobs have saved their state"
 
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--grace-s",
         type=float,
         metavar="S",
-        help="seconds that jobs have to save their state; those of the platform by default",
+        help="seconds that jobs have to save their state; those of its platform by default",
     )
 
 
@@ -45,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
     if seen.holder is None or not seen.holder.family():
         print("No controller runs in this working copy, and nothing of an earlier one does.")
         return 0
-    grace_s = 0.0 if options.now else _grace_s(options)
+    grace_s = 0.0 if options.now else _grace_s(options, seen.holder)
     print(f"Stopping {seen.holder} (up to {grace_s:.0f} s).", file=sys.stderr, flush=True)
     killed = stopping.stop(seen.holder, grace_s)
     stopping.await_supervisor(seen.holder)
@@ -60,9 +60,12 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _grace_s(options: argparse.Namespace) -> float:
+def _grace_s(options: argparse.Namespace, holder: Holder) -> float:
+    """The grace of the platform that this very controller was started with."""
     if options.grace_s is not None:
         return float(options.grace_s)
+    if holder.grace_s is not None:
+        return holder.grace_s + _MARGIN_S
     root = options.root.absolute()
     return load_platform(root, load_settings(root, {}).platform).grace_s + _MARGIN_S
 
