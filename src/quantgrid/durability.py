@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from quantgrid import layout, volume
 from quantgrid.errors import PlatformFault, VolumeRefusal
+from quantgrid.reload import NONE
 
 _FLEETING = frozenset({"overlay", "tmpfs", "ramfs", "aufs", "rootfs"})
 """File systems that end with the container or with the power."""
@@ -39,6 +40,10 @@ class Platform(Protocol):
     @property
     def volume_id(self) -> str | None:
         """The identity that is meant."""
+
+    @property
+    def reload(self) -> str:
+        """How a view of it is refreshed."""
 
     def limits(self) -> list[str]:
         """Options that say what it allows."""
@@ -128,13 +133,9 @@ def machine(platform: Platform) -> str:
     """What `quantgrid run` must know of a platform, so that each job refuses its own view."""
     words = ["--platform", platform.name, "--device", platform.device]
     words += ["--durable"] if platform.durable else []
-    return shlex.join(
-        [
-            *words,
-            *(["--volume-id", platform.volume_id] if platform.volume_id else []),
-            *platform.limits(),
-        ]
-    )
+    words += ["--volume-id", platform.volume_id] if platform.volume_id else []
+    words += ["--reload", platform.reload] if platform.reload != NONE else []
+    return shlex.join([*words, *platform.limits()])
 
 
 def _refuse_unfit(folder: Path, mount: Mount, *, is_durable: bool, need_bytes: int) -> None:

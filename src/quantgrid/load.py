@@ -67,6 +67,7 @@ class Platform:
         volume_id: Identity of the volume that is meant; None where any will do.
         reload: How to refresh what a machine sees of the volume (see `quantgrid.reload`).
         clock_factor: How much faster than a clock the cap and the grace run, for rehearsals.
+        interruption_s: Mean seconds between two interruptions; None where nobody knows.
         chains: Whether the runner itself starts the next link when a link ended by its cap.
     """
 
@@ -80,12 +81,20 @@ class Platform:
     volume_id: str | None = None
     reload: str = "none"
     clock_factor: float = 1.0
+    interruption_s: float | None = None
     chains: bool = False
+
+    @property
+    def own_grace_s(self) -> float:
+        """The grace in seconds of this machine's clock."""
+        return self.grace_s / self.clock_factor
 
     def limits(self) -> list[str]:
         """Options of `quantgrid run` that say what this platform allows."""
         options = ["--grace-s", str(self.grace_s)]
         options += [] if self.cap_s is None else ["--cap-s", str(self.cap_s)]
+        mean_s = self.interruption_s
+        options += [] if mean_s is None else ["--interruption-s", str(mean_s)]
         options += ["--chains"] if self.chains else []
         return options + (
             ["--clock-factor", str(self.clock_factor)] if self.clock_factor != 1 else []

@@ -4,7 +4,6 @@ A platform's file names one: `none` for a disk of this machine, `rclone:HOST:POR
 mounted by rclone with its remote control at that address (rclone.org/rc, `vfs/forget`).
 """
 
-import http.client
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +37,8 @@ def forget(address: str) -> None:
     Raises:
         PlatformFault: when it does not answer or refuses; what is seen may then be old.
     """
+    import http.client  # costs a job 10 ms that most jobs need not pay
+
     connection = http.client.HTTPConnection(address, timeout=_WITHIN_S)
     try:
         headers = {"Content-Type": "application/json"}

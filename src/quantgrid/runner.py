@@ -200,9 +200,13 @@ class Runner(NamedTuple):
             contract.THREADS: str(self.machine.threads),
             contract.SEED: str(job.seed),
             contract.GRACE: f"{self.machine.limits.grace_s:g}",
-            contract.INTERRUPTION: "",
+            contract.INTERRUPTION: self._interruption(),
             contract.ATTEMPT: desk.folder.parent.name,
         }
+
+    def _interruption(self) -> str:
+        mean_s = self.machine.limits.interruption_s
+        return "" if mean_s is None else f"{mean_s:g}"
 
     # -- after ------------------------------------------------------------------------------------
 

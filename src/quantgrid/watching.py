@@ -25,13 +25,15 @@ ENDS_AT = ("QG_ENDS_AT", "SLURM_JOB_END_TIME")
 class Limits(NamedTuple):
     """What a platform allows: its cap and its grace in seconds of this machine's clock.
 
-    `chains` says whether this runner itself starts the next link when a link ended by its cap.
+    `chains` says whether this runner itself starts the next link when a link ended by its cap;
+    `interruption_s` is the mean time between two interruptions, where the platform knows it.
     """
 
     cap_s: float | None = None
     grace_s: float = 30.0
     chains: bool = False
     clock_factor: float = 1.0
+    interruption_s: float | None = None
 
     def deadline_s(self, environment: Mapping[str, str], now_s: float) -> float | None:
         """Seconds from now until the runner ends the script; None if never.

@@ -303,7 +303,7 @@ class Workflow:
             refuse_unwritten(self.plan)
             durability.prove_for(self.platform, self.root / self.settings.volume)
             archive = opened.of(self.settings, self.root)
-            Controller(self.root, archive.store, grace_s=self.platform.grace_s).start()
+            Controller(self.root, archive.store, grace_s=self.platform.own_grace_s).start()
             waiting.start(self.root, archive, SystemClock())
             if self.platform.warm and self.lineage.grid.cells and self.plan.num_to_make > 1:
                 warm_server.start()

@@ -76,6 +76,26 @@ Cell.from_environment().finish(seen)
     assert seen["threads"] == seen[contract.THREADS] == "1"
 
 
+@pytest.mark.parametrize(
+    ("options", "told"), [((), ""), (("--interruption-s", "7200", "--clock-factor", "2"), "3600")]
+)
+def test_contract_tells_how_often_a_platform_interrupts(
+    tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    """The mean time of the platform's file, by this machine's clock; empty where nobody knows."""
+    look = """
+import os
+from quantgrid.cell import Cell
+Cell.from_environment().finish({"told": os.environ["QG_INTERRUPTION_S"]})
+"""
+    desk, asked = Desk.lay(tmp_path, quantise=look), stage("quantise", "weights")
+
+    code, said = desk.call(job_of(asked), options=options)
+
+    assert code == 0, said
+    assert desk.archive.record(asked.record)["results"] == {"told": told}
+
+
 def test_runner_gives_verified_parents_when_a_stage_needs_them(tmp_path: Path) -> None:
     """A parent made in this job and one from the archive look the same to a script."""
     desk, weights = Desk.lay(tmp_path), stage("quantise", "weights")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from quantgrid.load import load_platform
 from s3_server import free_ports
 from working_copy import WorkingCopy, lay
 
@@ -25,3 +26,31 @@ def test_seal_reloads_as_the_platform_of_the_call_says(copy: WorkingCopy) -> Non
     log = next((copy / "logs/receipts/corpus").rglob("sealed.*.log")).read_text()
     assert "the mount was asked for a fresh view and gave none" in log
     assert not list((copy / "receipts").rglob("sealed.*.json"))
+
+
+def test_job_reloads_before_it_looks_at_its_corpus(copy: WorkingCopy) -> None:
+    """A sealed corpus is there, and still nothing is trained on a view that may be old."""
+    copy.snakemake("corpus", grid="")
+    said = copy.snakemake("--config", "platform=mounted", "grid=smoke", code=1, grid="").text
+
+    assert "the mount was asked for a fresh view and gave none" in said
+    assert not list((copy / "receipts/trunk").rglob("*.json"))
+
+
+def test_platform_tells_its_jobs_all_that_it_limits(copy: WorkingCopy) -> None:
+    """Cap, grace, mean time between interruptions and the factor of all of them."""
+    path = copy / "config/platforms/spot.yaml"
+    path.write_text(
+        "device: cpu\nthreads: 1\ncap_s: 86400\ngrace_s: 60\ninterruption_s: 14400\n"
+        "clock_factor: 120\n"
+    )
+
+    options = load_platform(copy.root, "spot").limits()
+
+    told = dict(zip(options[::2], map(float, options[1::2]), strict=True))
+    assert told == {
+        "--grace-s": 60,
+        "--cap-s": 86400,
+        "--interruption-s": 14400,
+        "--clock-factor": 120,
+    }

@@ -10,6 +10,7 @@ from quantgrid.clock import SystemClock
 from quantgrid.durability import prove
 from quantgrid.errors import QuantgridError
 from quantgrid.job import Job
+from quantgrid.reload import NONE, reloader
 from quantgrid.runner import Machine, Runner
 from quantgrid.watching import Limits
 
@@ -31,6 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cap-s", type=float, help="seconds after which the platform ends a job")
     parser.add_argument("--grace-s", default=30.0, type=float, help="seconds from SIGTERM to kill")
     parser.add_argument("--clock-factor", default=1.0, type=float, help="how much faster time goes")
+    parser.add_argument("--interruption-s", type=float, help="mean time between interruptions")
+    parser.add_argument("--reload", default=NONE, help="how the view of the volume is refreshed")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
@@ -53,7 +56,9 @@ def main(options: argparse.Namespace) -> int:
     try:
         if options.durable or options.volume_id:
             prove(machine.volume, is_durable=options.durable, pin=options.volume_id)
-        deposit = runner.run(Job.from_json(options.job), progress=progress)
+        job = Job.from_json(options.job)
+        _reload(job, machine.volume, options.reload)
+        deposit = runner.run(job, progress=progress)
     except QuantgridError as error:
         _tell(end, error.exit_code, str(error))
         raise
@@ -64,11 +69,24 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
+def _reload(job: Job, volume: Path, spec: str) -> None:
+    """Look at the corpus afresh before any script compares it with what the seal vouches for.
+
+    Done here, so that a program in any language need not know how its platform does it.
+
+    Raises:
+        PlatformFault: when what is seen may be old.
+    """
+    if job.corpus:
+        reloader(spec)(layout.corpus_folder(volume, job.corpus, job.recipe))
+
+
 def _limits(options: argparse.Namespace) -> Limits:
     """The limits in seconds of this machine's clock; a factor of 3600 makes an hour a second."""
     factor = options.clock_factor
     cap_s = None if options.cap_s is None else options.cap_s / factor
-    return Limits(cap_s, options.grace_s / factor, options.chains, factor)
+    mean_s = None if options.interruption_s is None else options.interruption_s / factor
+    return Limits(cap_s, options.grace_s / factor, options.chains, factor, mean_s)
 
 
 def _tell(end: Path, exit_code: object, sentence: str | None) -> None:

@@ -67,7 +67,7 @@ def _grace_s(options: argparse.Namespace, holder: Holder) -> float:
     if holder.grace_s is not None:
         return holder.grace_s + _MARGIN_S
     root = options.root.absolute()
-    return load_platform(root, load_settings(root, {}).platform).grace_s + _MARGIN_S
+    return load_platform(root, load_settings(root, {}).platform).own_grace_s + _MARGIN_S
 
 
 def _said(killed: int) -> str:
