@@ -230,7 +230,7 @@ def test_grid_lists_the_others_when_missing(root: Path) -> None:
     with pytest.raises(ConfigRefusal, match="'dmeo' is no grid, did you mean 'demo'") as refusal:
         load_grid(root, "dmeo")
 
-    assert "demo, own, paper, smoke" in str(refusal.value)
+    assert "demo, miniature, own, paper, smoke" in str(refusal.value)
 
 
 MISTAKES = [
