@@ -172,7 +172,7 @@ class Platform(Protocol):
     def whoami(self) -> Account:
         """The account that would pay."""
 
-    def volume(self, id: str) -> VolumeFacts | None:  # noqa: A002 - the platform's word
+    def volume(self, id: str, /) -> VolumeFacts | None:  # noqa: A002 - the platform's word
         """The volume with an id, or None; never makes one."""
 
     def candidates(self, device: str, num_devices: int) -> tuple[Candidate, ...]:
@@ -187,14 +187,14 @@ class Platform(Protocol):
     def machines(self, owner: str) -> tuple[Machine, ...]:
         """All machines whose names begin with an owner's: one listing for all leases."""
 
-    def observe(self, id: str) -> Machine | None:  # noqa: A002 - the platform's word
+    def observe(self, id: str, /) -> Machine | None:  # noqa: A002 - the platform's word
         """One machine, or None when the platform does not show it."""
 
-    def stop(self, id: str) -> None:  # noqa: A002 - the platform's word
+    def stop(self, id: str, /) -> None:  # noqa: A002 - the platform's word
         """Ask that a machine ends, for ever; returning says that it was asked, not that it ended.
 
         One that is not there is no error, and no proof that it is gone.
         """
 
-    def logs(self, id: str, tail: int) -> str:  # noqa: A002 - the platform's word
+    def logs(self, id: str, tail: int, /) -> str:  # noqa: A002 - the platform's word
         """The last lines that a machine wrote, for diagnosis only."""
