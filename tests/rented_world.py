@@ -149,11 +149,11 @@ class Rented:
     def live(self) -> None:
         """What happened in this machine since the last time."""
         world = self.world
-        if world.nemesis.strikes(0.05):  # taken away, at any time
+        if world.nemesis.strikes(0.2):  # taken away, at any time
             return self.end()
         if world.now_s < self.ready_s:
             return None
-        if self.is_looping or world.nemesis.strikes(0.02):  # the container starts again and again
+        if self.is_looping or world.nemesis.strikes(0.04):  # the container starts again and again
             self.is_looping, self.started_s = True, world.now_s
             self.put(keys.START, f"{self.starts:06d}")
             self.starts += 1
@@ -165,7 +165,7 @@ class Rented:
                 return self.end()
         if world.now_s > self.order.deadline_s:
             return self.leave(End.CAP, 75)
-        if self.is_mute or world.nemesis.strikes(0.05):
+        if self.is_mute or world.nemesis.strikes(0.08):
             self.is_mute = True  # it hangs; its first process still knows the deadline
             return None
         return self.compute()

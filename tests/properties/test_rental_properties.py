@@ -40,7 +40,7 @@ class Schedule:
             self.world.checkpoints[subject] = self.world.checkpoints.get(subject, 0) + 1
         if self.world.checkpoints.get(subject, 0) < 12:
             return None
-        if luck > 0.9 and self.world.nemesis.rate:
+        if self.world.nemesis.rate and self.random.random() < 0.15:
             return End.DONE  # it lies: no record is there
         self.world.good_records.add(subject)
         return End.DONE
@@ -127,8 +127,8 @@ class Schedule:
 
 @pytest.mark.parametrize("block", range(10))
 def test_schedules_lose_nothing_when_everything_fails(block: int) -> None:
-    """Forty schedules a block hold every invariant."""
-    for seed in range(block * 40, (block + 1) * 40):
+    """Twenty schedules a block hold every invariant."""
+    for seed in range(block * 20, (block + 1) * 20):
         _play(seed)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from quantgrid.errors import QuantgridError
 from quantgrid.rental import spend
-from quantgrid.rental.errors import Call, CallFault, Trouble
+from quantgrid.rental.errors import CallFault, Trouble
 from quantgrid.rental.lease import (
     Action,
     Charge,
@@ -109,7 +109,8 @@ class Rounds:
         self._funds: dict[str, Funds] = {}
         self._verified: dict[str, bool | None] = {}
         self._found: dict[str, tuple[Machine, ...]] = {}
-        self._pinned: set[tuple[str, str]] = set()
+        self._account = ""
+        self._volumes: set[str] = set()
         self._books = spend.Books((), ())
 
     def want(self, wanted: Wanted) -> None:
@@ -135,6 +136,7 @@ class Rounds:
     def _go(self) -> None:
         # machines before leases: a machine that is listed has its state in the register by now
         owner = self.register.owner()
+        self._account = self._account or self.platform.whoami().id
         machines = self._machines(owner)
         leases = {k: v for k, v in self.register.leases().items() if self._is_ours(v.lease)}
         for subject in self._wanted.keys() - leases.keys() - self._over():
@@ -156,10 +158,14 @@ class Rounds:
         return {subject for subject, lease in self.last.items() if lease.phase.is_over}
 
     def _is_ours(self, lease: Lease) -> bool:
-        return lease.platform == self.platform.name
+        """Whether its machine would be listed here; another account shows none of its machines."""
+        return (lease.platform, lease.account) == (self.platform.name, self._account)
 
     def _open(self, wanted: Wanted) -> None:
         """Plan the first machine of a subject; counters of an earlier lease begin anew."""
+        if self._account != wanted.account or not self._has_volume(wanted.volume):
+            self.ways.tell(_other_place(self.platform.name, wanted, self._account))
+            return
         newest = self.register.newest(wanted.subject)
         if newest and not newest.lease.phase.is_over:
             return
@@ -296,32 +302,15 @@ class Rounds:
             self._calling.discard(lease.nonce)
 
     def _launched(self, lease: Lease, wanted: Wanted, before_s: float) -> Reply:
-        if not self._is_pinned(wanted):
-            return Reply(lease.nonce, trouble=Trouble.ACCOUNT)
         order = wanted.order(lease, lease.name(self.register.owner()))
         if self.ways.now().timestamp() > before_s:  # this process was frozen: others gave it up
             return Reply(lease.nonce, trouble=Trouble.RETRY)
         return Reply(lease.nonce, machine=self.platform.launch(order).id)
 
-    def _is_pinned(self, wanted: Wanted) -> bool:
-        """Whether account and volume are those that were meant; asked once."""
-        pin = (wanted.account, wanted.volume)
-        if pin in self._pinned:
-            return True
-        try:
-            account = self.platform.whoami().id
-            volume = self.platform.volume(wanted.volume) if wanted.volume else None
-        except CallFault as fault:  # nothing was created, whatever became of the look
-            raise CallFault(_of_look(fault.trouble), Call.WHOAMI, seen=fault.seen) from fault
-        if account != wanted.account or (wanted.volume and volume is None):
-            self.ways.tell(_other_place(self.platform.name, wanted, account))
-            return False
-        self._pinned.add(pin)
-        return True
-
-
-def _of_look(trouble: Trouble) -> Trouble:
-    return Trouble.ACCOUNT if trouble is Trouble.ACCOUNT else Trouble.RETRY
+    def _has_volume(self, volume: str) -> bool:
+        if volume and volume not in self._volumes and self.platform.volume(volume):
+            self._volumes.add(volume)
+        return not volume or volume in self._volumes
 
 
 def _other_place(platform: str, wanted: Wanted, account: str) -> str:

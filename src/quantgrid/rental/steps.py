@@ -138,7 +138,7 @@ def _planned(at: _At) -> Step:
 def _intent(at: _At) -> Step:
     if at.lease.is_cancelled:
         return at.gone(End.CANCELLED)
-    if at.age_s > at.terms.look_s:  # its deadline stands, so the machine would live too short
+    if at.age_s > at.terms.limits.boot_s:  # its deadline stands: it would compute too short
         return at.gone(End.LATE)
     match at.seen.funds:
         case Funds.CLEAR:
