@@ -11,7 +11,8 @@ import pytest
 
 from quantgrid.rental.lease import End, Phase
 from quantgrid.rental.spend import Caps
-from rented_world import LIMITS, TERMS, Controller, Rented, World
+from rented_controller import Controller
+from rented_world import LIMITS, TERMS, Rented, World
 
 HEALED_ROUNDS = 900
 CAP = 15_000_000
