@@ -319,9 +319,10 @@ def state_folder(volume: Path, owner: str, stage: str, fingerprint: str) -> Path
     return volume / STATE / owner / f"{stage}.{fingerprint[:16]}"
 
 
-def states_of(volume: Path, owner: str, fingerprint: str) -> list[Path]:
-    """The folders of training state that led to a record."""
-    return sorted((volume / STATE / owner).glob(f"*.{fingerprint[:16]}"))
+def state_parts(path: str) -> tuple[str, str, str]:
+    """Folder, owner and fingerprint's digits of a path of state, on a volume or in a store."""
+    words = path.split("/")[:4]
+    return "/".join(words), "/".join(words[1:3]), words[-1].rpartition(".")[2]
 
 
 def link_file(state: Path) -> Path:

@@ -10,6 +10,7 @@ from quantgrid.errors import ConfigRefusal, PlatformFault
 from quantgrid.store import Store, open_store
 from quantgrid.store import s3 as s3_module
 from quantgrid.store.s3 import S3Store
+from quantgrid.store.s3_calls import Calls
 from quantgrid.store.s3_place import parse_place
 from s3_proxy import Plan, Proxy, Request, proxy
 from s3_server import HASTY, NO_SERVER, Server, program, rclone
@@ -161,6 +162,17 @@ def test_s3_says_what_to_mend_when_a_repeat_would_not_help(
     assert len(between.seen) == before + 1
     assert caught.value.exit_code == 71
     assert caught.value.do
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_s3_signs_for_the_region_when_the_environment_names_it(
+    credentials: None, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The variable that the message about another region names is one that is read."""
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv(name, "eu-north-1")
+
+    assert Calls("s3://bucket", None, HASTY).client.meta.region_name == "eu-north-1"
 
 
 def test_s3_refuses_wrong_secrets_when_the_server_knows_better(

@@ -55,9 +55,11 @@ def test_grid_moves_to_a_bucket_and_is_restored_when_a_clone_is_empty(
         assert outcome.jobs == {}
 
 
-@pytest.mark.nightly
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("grid", "count"), [("smoke", CELLS), ("demo", 105)])
+@pytest.mark.parametrize(
+    ("grid", "count"),
+    [("smoke", CELLS), pytest.param("demo", 105, marks=pytest.mark.nightly)],
+)
 def test_grid_in_a_bucket_is_run_and_restored(
     s3_address: str, tmp_path: Path, grid: str, count: int
 ) -> None:

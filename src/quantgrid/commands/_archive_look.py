@@ -8,10 +8,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from quantgrid import layout
+from quantgrid import layout, workspace
 from quantgrid.archive import Archive, waiting
 from quantgrid.archive.survey import survey
 from quantgrid.archive.verify import verify
+from quantgrid.clock import SystemClock
 from quantgrid.commands._archive_move import astray
 from quantgrid.errors import ConfigRefusal, DataFault
 from quantgrid.lineage import Lineage, Science, trace
@@ -102,7 +103,8 @@ def _line(row: Mapping[str, Any]) -> str:
 
 def check(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
     """Read every byte, and name what is damaged with the cells that need it."""
-    found = verify(archive, Path.cwd() / layout.BLOB_CACHE, _tell)
+    with workspace.attempt(Path.cwd(), SystemClock()) as scratch:  # jobs read from the cache
+        found = verify(archive, scratch, _tell)
     if options.json:
         damages = {damage.key: damage.problem for damage in found.damages}
         cells = {damage.key: damage.cells for damage in found.damages}

@@ -1,13 +1,11 @@
-"""The acts of `quantgrid archive` that bring results somewhere: fold, copy, deposit, forget, gc."""
+"""The acts of `quantgrid archive` that bring results somewhere: fold, copy, deposit, forget."""
 
 import argparse
 import json
-import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from quantgrid import atomic, layout, ledger, receipts
+from quantgrid import atomic, layout, ledger, receipts, workspace
 from quantgrid.archive import Archive, bulk, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import SystemClock
@@ -73,8 +71,9 @@ def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     root = Path.cwd()
     target = Archive(open_store(_with_endpoint(options.to, settings), root))
     number = 0
-    for number, _ in enumerate(bulk.copy(archive, target, root / layout.BLOB_CACHE), start=1):
-        _tell("copied", number, None)
+    with workspace.attempt(root, SystemClock()) as scratch:  # jobs read from the cache
+        for number, _ in enumerate(bulk.copy(archive, target, scratch), start=1):
+            _tell("copied", number, None)
     said = {"copied": number, "to": target.store.address, "archive": target.identity()}
     line = f"copied {number} records to {said['to']}: archive {said['archive']}"
     print(json.dumps(said, indent=2) if options.json else line)
@@ -119,38 +118,6 @@ def astray(archive: Archive, root: Path) -> list[receipts.Receipt]:
     index = archive.index()
     known = {archive.find_identity(), *archive.other_identities()}
     return [each for each in receipts.receipts(root) if each.is_astray(index, known)]
-
-
-def gc(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
-    """Delete training state whose result is in the archive, verified; it reports first."""
-    root = Path.cwd()
-    found = list(_spent(archive, root / settings.volume, root / layout.BLOB_CACHE))
-    total = sum(size for _, size in found)
-    for path, _ in found if options.yes else ():
-        shutil.rmtree(path)
-    said = "deleted" if options.yes else "would delete (with --yes)"
-    if options.json:
-        rows = [{"path": str(path), "size_bytes": size} for path, size in found]
-        print(json.dumps(rows, indent=2))
-    else:
-        print("\n".join(f"{path}: {size} bytes" for path, size in found) or "nothing to delete")
-    print(f"{said} {len(found)} folders of state, {total} bytes", file=sys.stderr)
-    return 0
-
-
-def _spent(archive: Archive, volume: Path, cache: Path) -> Iterator[tuple[Path, int]]:
-    """Folders of state whose record and files are there and whole."""
-    verified: dict[Path, str] = {}
-    for key in sorted(archive.index()):
-        kind, owner, own = key.partition("/")[0], layout.owner_of(key), layout.fingerprint_of(key)
-        if kind == "cells":
-            continue
-        for folder in layout.states_of(volume, owner, own):
-            verified[folder] = key
-    for folder, key in sorted(verified.items()):
-        archive.files(archive.record(key), cache)  # raises for the first damage: nothing goes
-        files = (path for path in folder.rglob("*") if path.is_file())
-        yield folder, sum(path.stat().st_size for path in files)
 
 
 def _tell(word: str, number: int, total: int | None) -> None:

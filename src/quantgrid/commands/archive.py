@@ -8,6 +8,7 @@ from quantgrid import layout
 from quantgrid.archive import Archive, opened
 from quantgrid.commands import _archive_look as look
 from quantgrid.commands import _archive_move as move
+from quantgrid.commands._archive_gc import gc
 from quantgrid.errors import ArchiveRefusal
 from quantgrid.load import Settings, load_settings
 
@@ -23,7 +24,7 @@ _ACTS: dict[str, tuple[Act, str]] = {
     "copy": (move.copy, "copy it, with its identity, to another place; goes on where it was cut"),
     "deposit": (move.deposit, "deposit finished results that wait here"),
     "forget": (move.forget, "remove receipts of other archives and of lost records"),
-    "gc": (move.gc, "delete training state whose results are there and whole"),
+    "gc": (gc, "delete training state whose results are there, whole and held by nobody"),
 }
 _READ_ONLY_OF_AN_ARCHIVE = ("verify", "copy", "gc")
 

@@ -5,6 +5,7 @@ absent or there already (answers, not errors), or open: it may have taken effect
 repeated; whoever repeats a write finds out afterwards whether its first attempt had succeeded.
 """
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -125,7 +126,7 @@ _LOCAL: tuple[tuple[set[str], str, str], ...] = (
     ),
     ({"ValueError"}, "endpoint_url cannot be meant", "Write it like https://host:port."),
 )
-"""Errors of boto3 before any request, by the names of their classes."""
+"""Errors of botocore before any request, by the names of their classes."""
 _STATUS = {301: "PermanentRedirect", 307: "PermanentRedirect", 403: "AccessDenied"}
 
 
@@ -145,14 +146,15 @@ class Calls:
 
     @property
     def client(self) -> Any:
-        """The client of boto3, made at the first call."""
+        """The client of botocore, made at the first call."""
         if self._client is None:
             self._client = self._made()
         return self._client
 
     def _made(self) -> Any:
-        import boto3
+        # boto3 is a sheet around this that costs every job a sixth more to import
         from botocore.config import Config
+        from botocore.session import Session
 
         patience = self.patience
         config = Config(
@@ -171,8 +173,12 @@ class Calls:
             response_checksum_validation="when_required",
         )
         with self._telling("open the store"):
-            client = boto3.session.Session().client(
-                "s3", endpoint_url=self.endpoint_url, config=config
+            client = Session().create_client(
+                "s3",
+                # botocore alone of all SDKs of AWS does not know this variable
+                region_name=os.environ.get("AWS_REGION"),
+                endpoint_url=self.endpoint_url,
+                config=config,
             )
             client.meta.events.register("before-send.s3", self._count)
             return client
@@ -208,7 +214,7 @@ class Calls:
     # -- errors -----------------------------------------------------------------------------------
 
     def outcome(self, act: str, error: Exception) -> Exception:
-        """What an error of boto3 means."""
+        """What an error of botocore means."""
         response = getattr(error, "response", None)
         if isinstance(response, dict) and "Error" in response:
             return self._answered(act, response)
