@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from s3_server import credentials, s3_address, seaweed
+from small_disk import small_disk
 
-__all__ = ["credentials", "s3_address", "seaweed"]
+__all__ = ["credentials", "s3_address", "seaweed", "small_disk"]
 
 # Two workers share two cores: a second thread per worker makes small matrices several times slower.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")

@@ -5,6 +5,7 @@ overwritten), fsync of the folder.  A crash leaves at most a temporary file; its
 process, so that `clear_dead` removes what the dead left and nothing of the living.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 _MARK = ".qgpart-"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def is_debris(name: str) -> bool:
@@ -183,6 +185,10 @@ def _temporary(folder: Path, name: str) -> Iterator[tuple[Path, BinaryIO]]:
     try:
         with temporary.open("xb") as file:
             yield temporary, file
+    except OSError as error:
+        if error.errno in _NO_ROOM and not error.filename:  # a write does not say where it failed
+            error.filename = str(folder / name)
+        raise
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()

@@ -1,84 +1,23 @@
 """`quantgrid archive` and `quantgrid pull` do the same in a folder and in a bucket."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from core_parts import BOUND_S, CLOCK, body, key_of, put, tree
-from quantgrid import atomic, hold, layout, ledger
+from acts import BLOB, DATA, Call, calling, sealed_bytes
+from core_parts import CLOCK, body, key_of, put, tree
+from quantgrid import atomic, layout, ledger
 from quantgrid.archive import Archive, bulk, waiting
 from quantgrid.archive.index import Index
 from quantgrid.archive.record import parse_record
-from quantgrid.archive.spent import find as find_spent
-from quantgrid.archive.spent import remove as remove_spent
 from quantgrid.archive.verify import verify
 from quantgrid.errors import ArchiveRefusal, DataFault, PlatformFault
-from quantgrid.fingerprint import digest_bytes
-from quantgrid.lineage import Lineage, Science, trace
-from quantgrid.load import load_grid
+from quantgrid.lineage import Lineage
 from quantgrid.store import open_store
-
-DATA = b"weights"
-BLOB = layout.blob_key(digest_bytes(DATA))
-CALL_S = 3 * BOUND_S
-Call = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(params=["folder", "s3"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where the archive is."""
-    if request.param == "folder":
-        return str(tmp_path / "archive")
-    return str(request.getfixturevalue("s3_address"))
-
-
-@pytest.fixture
-def archive(address: str, tmp_path: Path) -> Archive:
-    """An archive that is empty yet."""
-    return Archive(open_store(address, tmp_path / "writer"))
-
-
-@pytest.fixture(scope="module")
-def lineage(root: Path) -> Lineage:
-    """What the cells of the smoke grid are made from."""
-    return trace(load_grid(root, "smoke"), Science(root))
-
-
-@pytest.fixture
-def full(archive: Archive, lineage: Lineage, tmp_path: Path) -> Archive:
-    """An archive with every cell of the smoke grid; all weights are one file."""
-    for cell, stage in lineage.cells.items():
-        record = {**body("cells", cell), "fingerprint": stage.fingerprint}
-        put(archive, tmp_path / "out", record)
-        weights = lineage.weights[cell]
-        record = {**body("weights", cell, files={"w": DATA}), "fingerprint": weights.fingerprint}
-        put(archive, tmp_path / "out", record, w=DATA)
-    return archive
-
-
-@pytest.fixture
-def call(tmp_path: Path, root: Path, address: str) -> Call:
-    """A command in an empty clone, with the project's configuration."""
-    clone = tmp_path / "clone"
-    clone.mkdir()
-
-    def run(*words: str, command: str = "archive") -> "subprocess.CompletedProcess[str]":
-        options = ["--root", str(root), "--archive", address]
-        return subprocess.run(
-            [sys.executable, "-m", "quantgrid", command, *words, *options],
-            cwd=clone,
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-            check=False,
-        )
-
-    return run
+from small_disk import SmallDisk
 
 
 def test_fold_brings_everything_back_when_the_clone_is_empty(
@@ -129,19 +68,13 @@ def test_verify_tells_a_shared_blob_once_when_it_is_damaged(
         record = body("weights", cell, files={"w": DATA})
         with pytest.raises(DataFault):
             put(archive, tmp_path / "out", record, w=DATA)
-        archive.store.put_once(key_of(record), atomic.json_bytes(_sealed(record)))
+        archive.store.put_once(key_of(record), sealed_bytes(record))
 
     found = verify(archive, tmp_path / "cache")
 
     assert [(each.key, each.cells) for each in found.damages] == [(BLOB, tuple(cells))]
     assert found.damages[0].line().endswith(f"needed by {', '.join(cells)}")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-
-
-def _sealed(record: dict[str, Any]) -> dict[str, Any]:
-    from quantgrid.archive.record import sealed
-
-    return sealed(record)
 
 
 def test_copy_is_the_same_archive_when_done(full: Archive, call: Call, tmp_path: Path) -> None:
@@ -199,141 +132,6 @@ def test_pull_fetches_again_when_the_copy_here_is_damaged(
 
     assert done.returncode == 0, done.stderr
     assert cached.read_bytes() == DATA
-
-
-# -- gc -------------------------------------------------------------------------------------------
-
-GC_CELL = "n0-t20k-s0/none"
-
-
-@pytest.fixture
-def spent(lineage: Lineage, tmp_path: Path) -> Path:
-    """State on the volume of the clone that led to the weights of a cell."""
-    return _state(tmp_path, lineage, lineage.weights[GC_CELL].fingerprint)
-
-
-def _state(tmp_path: Path, lineage: Lineage, fingerprint: str) -> Path:
-    name = lineage.weights[GC_CELL].name
-    folder = layout.state_folder(tmp_path / "clone" / "volume", GC_CELL, name, fingerprint)
-    folder.mkdir(parents=True)
-    (folder / "checkpoint").write_bytes(b"12345")
-    return folder
-
-
-def _gc(call: Call, *words: str, code: int = 0) -> list[dict[str, Any]]:
-    done = call("gc", "--json", *words)
-    assert done.returncode == code, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
-def test_gc_deletes_only_state_behind_whole_results_when_told_yes(
-    full: Archive, call: Call, lineage: Lineage, spent: Path, tmp_path: Path
-) -> None:
-    """It reports first; state without a record stays."""
-    young = _state(tmp_path, lineage, "f" * 64)
-
-    told = _gc(call)
-    assert [(Path(each["place"]), each["size_bytes"]) for each in told] == [(spent, 5)]
-    assert spent.exists()
-
-    _gc(call, "--yes")
-    assert (spent.exists(), young.exists()) == (False, True)
-    assert _gc(call) == []
-
-
-def test_gc_deletes_state_in_the_store_when_its_result_is_whole(
-    full: Archive, call: Call, lineage: Lineage
-) -> None:
-    """The store's own area of state is looked at like a volume; other keys are left alone."""
-    stage = lineage.weights[GC_CELL]
-    folders = [
-        layout.state_folder(Path(), GC_CELL, stage.name, fingerprint).as_posix()
-        for fingerprint in (stage.fingerprint, "f" * 64)
-    ]
-    for folder in folders:
-        for name in ("1", "2"):
-            full.store.put_once(f"{folder}/{name}", b"123")
-    records = full.index()
-
-    told = _gc(call)
-    assert [(each["place"], each["size_bytes"]) for each in told] == [
-        (f"{full.store.address}/{folders[0]}", 6)
-    ]
-    assert len(list(full.store.list(layout.STATE))) == 4
-
-    _gc(call, "--yes")
-    assert sorted(full.store.list(layout.STATE)) == [f"{folders[1]}/1", f"{folders[1]}/2"]
-    assert full.index() == records
-
-
-def test_gc_keeps_state_when_somebody_holds_its_fingerprint(
-    full: Archive, call: Call, lineage: Lineage, spent: Path, tmp_path: Path
-) -> None:
-    """The holder is named; once it let go, the state may go."""
-    fingerprint = lineage.weights[GC_CELL].fingerprint
-    terms = hold.Terms(GC_CELL, hold.new_holder("/elsewhere", "copy", "attempt"), 3600.0)
-    held = hold.Chain(full.store, fingerprint).take(terms)
-    assert isinstance(held, hold.Hold)
-
-    assert "in /elsewhere" in _gc(call, "--yes")[0]["held"]
-    assert spent.exists()
-
-    held.release(is_done=False)
-    assert _gc(call, "--yes")[0]["held"] == ""
-    assert not spent.exists()
-
-
-def test_gc_keeps_state_when_it_is_taken_between_report_and_deletion(
-    full: Archive, lineage: Lineage, spent: Path, tmp_path: Path
-) -> None:
-    """Holds are asked for once more before anything is removed."""
-    found = find_spent(full, tmp_path / "clone" / "volume", tmp_path / "scratch")
-    assert [each.kept for each in found] == [""]
-    terms = hold.Terms(GC_CELL, hold.new_holder("/elsewhere", "copy", "attempt"), 3600.0)
-    hold.Chain(full.store, lineage.weights[GC_CELL].fingerprint).take(terms)
-
-    assert list(remove_spent(full, found)) == []
-
-    assert spent.exists()
-
-
-@pytest.mark.parametrize("damage", ["wrong", "missing"])
-def test_gc_keeps_state_when_a_file_of_its_result_is_damaged(
-    archive: Archive, call: Call, lineage: Lineage, spent: Path, tmp_path: Path, damage: str
-) -> None:
-    """The result may have to be made again from it; a whole copy in the cache vouches not."""
-    stage = lineage.weights[GC_CELL]
-    record = {**body("weights", GC_CELL, files={"w": DATA}), "fingerprint": stage.fingerprint}
-    put(archive, tmp_path / "out", body("cells", GC_CELL))
-    if damage == "wrong":
-        archive.store.put_once(BLOB, b"wrong!!")
-    archive.store.put_once(key_of(record), atomic.json_bytes(_sealed(record)))
-    Index(archive.store).rebuild()
-    cached = tmp_path / "clone" / layout.BLOB_CACHE / BLOB
-    cached.parent.mkdir(parents=True)
-    cached.write_bytes(DATA)
-
-    told = _gc(call, "--yes", code=65)
-
-    assert [BLOB in each["damage"] for each in told] == [True]
-    assert spent.exists()
-    assert cached.read_bytes() == DATA
-
-
-def test_verify_leaves_the_cache_of_jobs_alone_when_it_reads(
-    full: Archive, call: Call, tmp_path: Path
-) -> None:
-    """A job that runs meanwhile reads its parents from there."""
-    cached = tmp_path / "clone" / layout.BLOB_CACHE / BLOB
-    cached.parent.mkdir(parents=True)
-    cached.write_bytes(DATA)
-
-    assert call("verify").returncode == 0
-    assert call("copy", str(tmp_path / "target")).returncode == 0
-
-    assert cached.read_bytes() == DATA
-    assert list((tmp_path / "clone" / layout.ATTEMPTS).iterdir()) == []
 
 
 # -- results that wait ----------------------------------------------------------------------------
@@ -428,3 +226,68 @@ def test_archive_is_refused_when_another_one_is_pinned(archive: Archive, tmp_pat
     with pytest.raises(ArchiveRefusal, match="a place without an archive"):
         put(empty, tmp_path / "out", body(of="c"))
     assert not (tmp_path / "empty").exists()
+
+
+# -- disks that are full --------------------------------------------------------------------------
+
+
+def test_fetch_names_the_folder_when_the_disk_is_full(
+    full: Archive, lineage: Lineage, small_disk: SmallDisk, tmp_path: Path
+) -> None:
+    """Half of a file is not left there, and with room the same call goes on."""
+    if not full.store.is_remote:
+        pytest.skip("a folder has no copies")
+    data, source = bytes(200_000), tmp_path / "large"
+    source.write_bytes(data)
+    full.store.put_file_once("blobs/large", source)
+    folder = small_disk.root / "blobs"
+
+    with pytest.raises(PlatformFault, match=re.escape(f"left on device ({folder})")):
+        full.store.fetch("blobs/large", small_disk.root)
+    assert tree(small_disk.root) == {}
+
+    small_disk.resize(1024)
+    assert full.store.fetch("blobs/large", small_disk.root).read_bytes() == data
+
+
+def test_fold_leaves_whole_results_when_the_disk_is_full(
+    full: Archive, root: Path, address: str, lineage: Lineage, small_disk: SmallDisk
+) -> None:
+    """Each result that is there is whole and in the ledger; with room the fold goes on."""
+    call = calling(root, address, small_disk.root)
+    small_disk.resize(40)
+
+    done = call("fold", "--grid", "smoke")
+
+    assert done.returncode == 71, done.stderr
+    assert f"No space left on device ({small_disk.root}/results/" in done.stderr
+    told = {cell for cell, _ in ledger.read(small_disk.root / layout.LEDGER)}
+    there = list(small_disk.root.glob(layout.RESULT_FILES))
+    assert 0 < len(there) < len(lineage.cells)
+    for path in there:
+        assert parse_record(path.read_bytes(), where=str(path))["cell"] in told
+    assert not [path for path in small_disk.root.rglob("*") if atomic.is_debris(path.name)]
+
+    small_disk.resize(1024)
+    said = json.loads(call("fold", "--grid", "smoke", "--json").stdout)
+    assert (said["folded"], said["here"]) == (len(lineage.cells) - len(there), len(there))
+
+
+def test_deposit_waits_when_the_disk_is_full_while_it_is_read_back(
+    archive: Archive, small_disk: SmallDisk
+) -> None:
+    """What was put into a bucket and cannot be read back lies on the volume, and is not lost."""
+    if not archive.store.is_remote:
+        pytest.skip("a folder is read where it lies")
+    data, root = bytes(40_000), small_disk.root
+    source = root / "w"
+    source.write_bytes(data)
+    record = body(files={"w": data})
+
+    with pytest.raises(waiting.Kept, match="cannot keep a copy"):
+        waiting.deposit_or_keep(root, archive, key_of(record), record, {"w": source}, clock=CLOCK)
+    assert archive.find_record(key_of(record)) is None
+
+    small_disk.resize(1024)
+    assert list(waiting.deposit_all(root, archive, CLOCK)) == [key_of(record)]
+    assert archive.find_record(key_of(record))

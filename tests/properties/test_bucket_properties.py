@@ -6,11 +6,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from acts import sealed_bytes
 from core_parts import body, key_of, put
+from quantgrid import layout
 from quantgrid.archive import Archive
 from quantgrid.archive.index import Index
 from quantgrid.errors import PlatformFault
@@ -76,20 +78,19 @@ class Bucket(RuleBasedStateMachine):
     @rule(writer=st.integers(0, 1), of=st.integers(0, 7), step=st.integers(0, 3))
     def die(self, writer: int, of: int, step: int) -> None:
         """A writer ends between two steps of a deposit, and a new one takes its place."""
-        key = key_of(body("cells", of=str(of)))
+        record = body("cells", of=str(of), files={"w": b"w"})
+        key, store = key_of(record), self.writers[writer].store
         if key in self.begun:
             return
-        store = self.writers[writer].store
+        store.put_once(layout.blob_key(record["blobs"]["w"]["sha256"]), b"w")
         if step >= 1:
             Index(store).begin(key)
         if step >= 2:
             self.begun.add(key)
-            record = body("cells", of=str(of))
-            from quantgrid import atomic
-            from quantgrid.archive.record import sealed
-
-            store.put_once(key, atomic.json_bytes(sealed(record)))
+            store.put_once(key, sealed_bytes(record))
             self.finished.add(key)  # it is there, so it must be shown
+        if step >= 3:
+            store.put_once(f"{layout.INDEX_DONE}/{key}", b"")
         self.writers[writer] = self._writer(f"{os.urandom(4).hex()}")
 
     @rule(
@@ -133,6 +134,7 @@ def _run(seaweed: Server, *, examples: int, steps: int) -> None:
         max_examples=examples,
         stateful_step_count=steps,
         deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink takes a quarter hour
         suppress_health_check=kinds,
     )
     machine.TestCase().runTest()  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import atomic, layout
-from quantgrid.errors import ConfigRefusal
+from quantgrid.errors import ConfigRefusal, PlatformFault
 from quantgrid.store import Entry
 from quantgrid.store.s3_calls import PATIENCE, Absent, Calls, Ignored, Patience, Silence, There
 from quantgrid.store.s3_place import parse_place
@@ -102,6 +102,13 @@ class S3Store:
                 self._calls.repeat(f"read {key}", lambda client: self._stream(client, key, file))
         except Absent:
             raise KeyError(key) from None
+        except OSError as error:
+            raise PlatformFault(
+                f"cannot keep a copy of {key}",
+                seen=error.strerror or error,
+                where=path.parent,
+                do="Nothing half-written is left; make room there and run again.",
+            ) from error
         return path
 
     def _stream(self, client: Any, key: str, file: Any) -> None:
