@@ -81,9 +81,24 @@ class Controller:
     def lease(self, subject: str) -> Lease:
         """The newest state of a lease in the register."""
         newest = Register(MemoryStore(Line(self.world))).newest(subject)
-        assert newest
-        return newest.lease
+        return newest.lease if newest else Lease(subject, "", "", "", "")
 
     def phase(self, subject: str) -> Phase:
         """How far a lease is."""
         return self.lease(subject).phase
+
+    def spend(self, rounds: int, step_s: float = 30.0) -> None:
+        """Some rounds with time between them."""
+        for _ in range(rounds):
+            self.go()
+            self.world.advance(step_s)
+
+    def until(self, subject: str, *phases: Phase, rounds: int = 400) -> Lease:
+        """Rounds until a lease is in one of some phases."""
+        for _ in range(rounds):
+            if self.lease(subject).phase in phases:
+                break
+            self.spend(1)
+        lease = self.lease(subject)
+        assert lease.phase in phases, lease
+        return lease

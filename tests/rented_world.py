@@ -67,6 +67,10 @@ class World:
         self.checkpoints: dict[str, int] = {}
         self.good_records: set[str] = set()
         self.down: set[Call] = set()
+        self.fates: list[str] = []
+        """What becomes of the next creates: a class of trouble, "lost" after it was done, "die"."""
+        self.boot_s = 30.0
+        self.hidden_s = 0.0
         self.calls: list[Call] = []
         self.told: list[str] = []
         self.account = ACCOUNT
@@ -119,8 +123,8 @@ class Rented:
         self.world, self.id, self.order, self.name = world, id_, order, order.name
         self.begin_s = world.now_s
         self.ended_s: float | None = None
-        self.ready_s = world.now_s + world.random.choice([5.0, 30.0, 90.0])
-        self.visible_s = world.now_s
+        self.ready_s = world.now_s + world.boot_s
+        self.visible_s = world.now_s + world.hidden_s
         self.is_mute = self.is_stuck = self.is_looping = False
         self.starts, self.beats, self.started_s = 0, 0, world.now_s
         if world.nemesis.strikes():
@@ -296,6 +300,9 @@ class MemoryPlatform:
         self.world.calls.append(Call.LAUNCH)
         self.line.call()
         nemesis, random = self.world.nemesis, self.world.random
+        fate = self.world.fates.pop(0) if self.world.fates else ""
+        if fate and fate not in {"lost", "die"}:
+            raise CallFault(Trouble(fate), Call.LAUNCH)
         if nemesis.strikes():
             troubles = [Trouble.RETRY, Trouble.CAPACITY, Trouble.CAPACITY, Trouble.FATAL]
             raise CallFault(random.choice(troubles), Call.LAUNCH)
@@ -305,7 +312,9 @@ class MemoryPlatform:
                 self.world.late.append((arrival_s, order))
             raise CallFault(Trouble.AMBIGUOUS, Call.LAUNCH, seen="no reply")
         machine = self.world.create(order)
-        if nemesis.strikes():
+        if fate == "die":
+            raise Killed
+        if fate == "lost" or nemesis.strikes():
             raise CallFault(Trouble.AMBIGUOUS, Call.LAUNCH, seen="HTTP 502")
         self.line.call()  # killed before the reply
         return self._shown(machine)

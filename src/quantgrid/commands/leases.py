@@ -1,0 +1,91 @@
+"""`quantgrid leases`: the machines that are rented or wanted, and what they may still cost."""
+
+import argparse
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from quantgrid.clock import timestamp
+from quantgrid.load import load_settings
+from quantgrid.rental.lease import Lease, Phase, Signs
+from quantgrid.rental.register import Register
+from quantgrid.rental.spend import Books, dollars
+from quantgrid.store import open_store
+
+HELP = "show rented machines, how they do and what they may still cost; ends nothing"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
+    parser.add_argument("--all", action="store_true", help="show leases that ended, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Read the register; no platform is asked, so it tells of machines of any account."""
+    root = options.root.absolute()
+    register = Register(open_store(load_settings(root, {}).archive, root))
+    leases = [each.lease for each in register.leases(ended=options.all).values()]
+    signs, books = register.signs(each.nonce for each in leases), register.books()
+    shown = [_shown(lease, signs[lease.nonce]) for lease in sorted(leases)]
+    money = _money(books, time.time())
+    if options.json:
+        print(json.dumps({"leases": shown, "damaged": register.damaged, **money}, indent=2))
+    else:
+        print("\n".join([*map(_line, shown), *register.damaged.values(), _sum(len(shown), money)]))
+    return 0
+
+
+def _shown(lease: Lease, signs: Signs) -> dict[str, Any]:
+    return {
+        "subject": lease.subject,
+        "cell": lease.cell,
+        "grid": lease.grid,
+        "phase": str(lease.phase),
+        "end": str(lease.end) if lease.end else None,
+        "platform": lease.platform,
+        "account": lease.account,
+        "machine": lease.machine or None,
+        "attempt": lease.attempt,
+        "device": lease.candidate.device,
+        "microusd_per_h": lease.candidate.price.microusd_per_h if _costs(lease) else 0,
+        "deadline": _moment(lease.deadline_s) if _costs(lease) else None,
+        "beat_age_s": signs.beat_age_s if lease.phase is Phase.RUNNING else None,
+        "checkpoint": max(lease.checkpoint, signs.checkpoint),
+        "links": lease.links,
+        "interruptions": lease.interruptions,
+        "failures": lease.failures,
+    }
+
+
+def _costs(lease: Lease) -> bool:
+    return not (lease.phase.is_over or lease.phase is Phase.PLANNED)
+
+
+def _moment(moment_s: float) -> str:
+    return timestamp(datetime.fromtimestamp(moment_s, UTC))
+
+
+def _money(books: Books, now_s: float) -> dict[str, int]:
+    return {
+        "spent_microusd": sum(span.cost for span in books.spent()),
+        "promised_microusd": sum(span.cost for span in books.owed(now_s)),
+        "microusd_per_h": books.per_hour(),
+    }
+
+
+def _line(shown: dict[str, Any]) -> str:
+    beat = "" if shown["beat_age_s"] is None else f", last beat {shown['beat_age_s']:.0f} s ago"
+    end = f" ({shown['end']})" if shown["end"] else ""
+    until = f", ends itself by {shown['deadline']}" if shown["deadline"] else ""
+    machine = f" on {shown['platform']} {shown['machine']}" if shown["machine"] else ""
+    return f"{shown['cell']:<32} {shown['phase']}{end}{machine}{beat}{until}"
+
+
+def _sum(count: int, money: dict[str, int]) -> str:
+    spent, promised = dollars(money["spent_microusd"]), dollars(money["promised_microusd"])
+    rate = dollars(money["microusd_per_h"])
+    return f"{count} leases; {rate} an hour now, up to {promised} to come, {spent} spent."
