@@ -15,6 +15,8 @@
         |-- DataFault        65  data         bytes that are not what their digest says
         |-- DeviceFault      69  device       an accelerator that is lost, full or wrong
         `-- PlatformFault    71  platform     disk, network or service of the machine
+            |-- Unanswered   71  platform     a store did not answer within its caller's patience
+            `-- Waiting      71  platform     work that is done and waits to be deposited
 
 Exit codes are those of the cell contract: 0 done, 75 run me again, 78 refusal, others fault.
 The numbers are BSD's sysexits(3), which no shell and no signal (128 + n) uses.
@@ -169,3 +171,11 @@ class PlatformFault(Fault):
 
     exit_code = 71
     failure_class = FailureClass.PLATFORM
+
+
+class Unanswered(PlatformFault):
+    """A store that did not answer within the patience of its caller."""
+
+
+class Waiting(PlatformFault):
+    """A deposit that has to wait: the work is done, and lies on the volume."""

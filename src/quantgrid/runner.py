@@ -15,7 +15,7 @@ from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
 from quantgrid.diagnosis import Diagnosis
 from quantgrid.ending import Ending
-from quantgrid.errors import ArchiveRefusal, DataFault
+from quantgrid.errors import ArchiveRefusal, DataFault, Waiting
 from quantgrid.failures import forget, refuse_remembered
 from quantgrid.job import Job, Stage
 from quantgrid.watching import Ended, Limits
@@ -215,7 +215,7 @@ class Runner(NamedTuple):
 
         A deposit that has to wait hinders no other, and keeps nobody from its state.
         """
-        kept: list[waiting.Kept] = []
+        kept: list[Waiting] = []
         for desk in desks:
             if not desk.result.exists():
                 self._ending(job, desk, ended).conclude(self.machine.limits.chains)
@@ -223,7 +223,7 @@ class Runner(NamedTuple):
             try:
                 self._deposit(job, desk, ended)
                 self._forget(job, desk.stage)
-            except waiting.Kept as fault:
+            except Waiting as fault:
                 kept.append(fault)
             except DataFault as error:
                 self._ending(job, desk, ended).keep(Diagnosis.of(error))

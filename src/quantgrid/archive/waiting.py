@@ -15,7 +15,7 @@ from quantgrid.archive import Archive, Deposit
 from quantgrid.archive.index import Index
 from quantgrid.archive.record import Record, parse_record, sealed
 from quantgrid.clock import Clock
-from quantgrid.errors import DataFault, PlatformFault
+from quantgrid.errors import DataFault, PlatformFault, Waiting
 
 
 def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path]) -> Path:
@@ -29,10 +29,6 @@ def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path
         path.replace(folder / layout.WAITING_FILES / name)
     atomic.publish_json(folder / layout.WAITING_BODY, sealed(body))
     return folder
-
-
-class Kept(PlatformFault):
-    """A deposit that has to wait: the work is done, and lies on the volume."""
 
 
 def deposit_or_keep(
@@ -54,7 +50,7 @@ def deposit_or_keep(
         how: Further arguments of `Archive.deposit`.
 
     Raises:
-        Kept: when it waits now.
+        Waiting: when it waits now.
     """
     try:
         return archive.deposit(key, body, files, **how)
@@ -62,8 +58,8 @@ def deposit_or_keep(
         raise _kept(root, key, fault, keep(root, key, body, files)) from fault
 
 
-def _kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> Kept:
-    return Kept(
+def _kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> Waiting:
+    return Waiting(
         f"the result is finished and could not be deposited: {fault.what}",
         expected=fault.expected,
         seen=fault.seen,

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import atomic, layout
-from quantgrid.errors import ConfigRefusal, PlatformFault
+from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
 from quantgrid.store import Entry
-from quantgrid.store.s3_calls import PATIENCE, Absent, Calls, Ignored, Patience, Silence, There
+from quantgrid.store.s3_calls import PATIENCE, Absent, Calls, Ignored, Patience, There
 from quantgrid.store.s3_place import parse_place
 
 _PART = 32 << 20
@@ -180,7 +180,7 @@ class S3Store:
                 was_open = True
         except There:
             return was_open and self._is_by(key, writer)
-        except Silence:
+        except Unanswered:
             if self._is_by(key, writer):
                 return True
             raise

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from quantgrid.errors import PlatformFault
+from quantgrid.errors import PlatformFault, Unanswered
 
 T = TypeVar("T")
 
@@ -51,10 +51,6 @@ class Ignored(Exception):
 
 class Open(Exception):
     """The service did not answer in a way that tells whether the call took effect."""
-
-
-class Silence(PlatformFault):
-    """A store that did not answer within the patience of its caller."""
 
 
 _ABSENT = {"NoSuchKey", "NoSuchUpload"}
@@ -253,9 +249,9 @@ class Calls:
             f"cannot {act}: {what}", expected=expected, seen=seen, where=self.address, do=do
         )
 
-    def silence(self, act: str, last: Open) -> Silence:
+    def silence(self, act: str, last: Open) -> Unanswered:
         """The sentence of a call that was never answered."""
-        return Silence(
+        return Unanswered(
             f"cannot {act}: the store does not answer",
             expected=f"an answer within {self.patience.attempts} attempts",
             seen=last,
