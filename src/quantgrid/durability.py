@@ -124,9 +124,10 @@ def prove(folder: Path, *, is_durable: bool, need_bytes: int = 0, pin: str | Non
     return mount
 
 
-def prove_for(platform: Platform, folder: Path) -> Mount:
+def prove_for(platform: Platform, folder: Path, need_bytes: int) -> Mount:
     """Refuse a volume that a platform's file does not allow; see `prove`."""
-    return prove(folder, is_durable=platform.durable, pin=platform.volume_id)
+    durable, pin = platform.durable, platform.volume_id
+    return prove(folder, is_durable=durable, need_bytes=need_bytes, pin=pin)
 
 
 def machine(platform: Platform) -> str:

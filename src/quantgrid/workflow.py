@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, durability, layout, terminal, warm_server
+from quantgrid import atomic, durability, layout, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.archive.record import parse_record
 from quantgrid.clock import SystemClock
@@ -301,8 +301,8 @@ class Workflow:
         try:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
-            durability.prove_for(self.platform, self.root / self.settings.volume)
             archive = opened.of(self.settings, self.root)
+            room.prove(self.plan, self.platform, self.root / self.settings.volume, archive.store)
             Controller(self.root, archive.store, grace_s=self.platform.own_grace_s).start()
             waiting.start(self.root, archive, SystemClock())
             if self.platform.warm and self.lineage.grid.cells and self.plan.num_to_make > 1:
