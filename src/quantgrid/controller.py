@@ -74,19 +74,31 @@ class Controller:
                 seen = standing.find_holder(lock.read())
                 lock.close()
                 raise occupied(self.root, seen) from None
+            self._refuse_heard(lock)
             lock.truncate(0)
             lock.write(json.dumps(holder._asdict()) + "\n")
             lock.flush()
             _held.append(lock)
 
+    def _refuse_heard(self, lock: IO[str]) -> None:
+        """A lock that is free here may be held on another host, where it is out of our sight."""
+        lock.seek(0)
+        before = standing.find_holder(lock.read())
+        if standing.is_heard_elsewhere(self.root, before):
+            lock.close()
+            raise occupied(self.root, before)
+
 
 def occupied(root: Path, holder: Holder | None) -> HoldRefusal:
     """The refusal to start a second controller in a working copy."""
+    is_far = holder is not None and not holder.is_of_this_host
+    last = f"If that host is gone, try again {standing.SILENCE_S:.0f} s after its last word."
     return HoldRefusal(
         "a controller already runs in this working copy",
         seen=holder or "another process",
         where=root,
-        do="Follow it with `quantgrid attach`, end it with `quantgrid stop`, or use another clone.",
+        do="Follow it with `quantgrid attach`, end it with `quantgrid stop`, or use another clone."
+        + (f"  {last}" if is_far else ""),
     )
 
 

@@ -58,6 +58,7 @@ class Mount(NamedTuple):
         source: What is mounted.
         size_bytes: Its capacity.
         free_bytes: What an ordinary user may still write.
+        options: How it is mounted, separated by commas.
     """
 
     point: str
@@ -65,6 +66,7 @@ class Mount(NamedTuple):
     source: str
     size_bytes: int
     free_bytes: int
+    options: str = ""
 
     @property
     def is_fleeting(self) -> bool:
@@ -81,21 +83,21 @@ def look(folder: Path) -> Mount:
     while not there.exists():
         there = there.parent
     sizes = os.statvfs(there)
-    point, kind, source = _find_mount(there.resolve())
+    point, kind, source, options = _find_mount(there.resolve())
     unit = sizes.f_frsize
-    return Mount(point, kind, source, unit * sizes.f_blocks, unit * sizes.f_bavail)
+    return Mount(point, kind, source, unit * sizes.f_blocks, unit * sizes.f_bavail, options)
 
 
-def _find_mount(folder: Path) -> tuple[str, str, str]:
-    """Mount point, file system and source (proc(5), mountinfo); of mounts at one point the last."""
-    best = ("/", "", "")
+def _find_mount(folder: Path) -> tuple[str, str, str, str]:
+    """Point, file system, source, options (proc(5), mountinfo); of mounts at one point the last."""
+    best = ("/", "", "", "")
     with suppress(OSError):
         for line in Path(_MOUNTS).read_text().splitlines():
             left, _, right = line.partition(" - ")
             point = left.split()[4].encode().decode("unicode_escape")
             if folder.is_relative_to(point) and len(point) >= len(best[0]):
-                kind, source = right.split()[:2]
-                best = point, kind, source
+                kind, source, options = right.split()[:3]
+                best = point, kind, source, f"{left.split()[5]},{options}"
     return best
 
 

@@ -7,6 +7,7 @@ mounted by rclone with its remote control at that address (rclone.org/rc, `vfs/f
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from quantgrid.errors import ConfigRefusal, PlatformFault
 
@@ -31,30 +32,62 @@ def reloader(spec: str) -> Callable[[Path], None]:
     )
 
 
+def find_control(spec: str) -> str | None:
+    """The address of the remote control of a mount, where a platform's `reload` names one."""
+    kind, _, address = spec.partition(":")
+    return address if kind == _RCLONE and address else None
+
+
 def forget(address: str) -> None:
     """Let a mount of rclone forget every folder that it remembers.
 
     Raises:
         PlatformFault: when it does not answer or refuses; what is seen may then be old.
     """
+    ask(address, "vfs/forget", {})
+
+
+def find_stored(address: str, path: str) -> str | None:
+    """The MD5 of a file as the server of a mount holds it; None while it holds none.
+
+    The remote control asks the bucket itself, past all that the mount remembers (rclone.org/rc,
+    `operations/stat`).
+
+    Raises:
+        PlatformFault: when it does not answer or refuses.
+    """
+    (remote,) = ask(address, "vfs/list", {})["vfses"]
+    asked = {"showHash": True, "hashTypes": ["md5"]}
+    item = ask(address, "operations/stat", {"fs": remote, "remote": path, "opt": asked})["item"]
+    found: str | None = item["Hashes"]["md5"] if item else None
+    return found
+
+
+def ask(address: str, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send a command to the remote control of a mount.
+
+    Raises:
+        PlatformFault: when it does not answer or refuses.
+    """
     import http.client  # costs a job 10 ms that most jobs need not pay
 
     connection = http.client.HTTPConnection(address, timeout=_WITHIN_S)
     try:
         headers = {"Content-Type": "application/json"}
-        connection.request("POST", "/vfs/forget", json.dumps({}), headers)
+        connection.request("POST", f"/{command}", json.dumps(arguments), headers)
         answer = connection.getresponse()
         said = answer.read().decode(errors="replace")
         if answer.status == http.client.OK:
-            return
+            told: dict[str, Any] = json.loads(said)
+            return told
         seen = f"status {answer.status}: {said.strip()[:200]}"
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         seen = str(error)
     finally:
         connection.close()
     raise PlatformFault(
         "the mount was asked for a fresh view and gave none",
         seen=seen,
-        where=address,
+        where=f"{address}, {command}",
         do="What is seen of the volume may be old; start the mount with its remote control (--rc).",
     )

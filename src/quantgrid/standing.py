@@ -6,6 +6,7 @@ controller itself, so that one which is stopped by a signal can be looked at lik
 
 import fcntl
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,9 @@ from typing import IO, Any, NamedTuple
 from quantgrid import layout, processes
 
 _GATE_TRIES, _GATE_PAUSE_S = 100, 0.02
+
+SILENCE_S = 60.0
+"""A controller on another host counts as ended after so long without a word; it tells every ten."""
 
 
 class State(StrEnum):
@@ -67,6 +71,12 @@ class Holder(NamedTuple):
         """Whether its process numbers are those of this machine and boot."""
         return self.place == processes.place()
 
+    @property
+    def is_of_this_host(self) -> bool:
+        """Whether it ran on this machine: under this kernel, or before its last boot."""
+        boot = self.place.partition(" ")[0]
+        return boot == processes.place().partition(" ")[0] or self.host == os.uname().nodename
+
     def find_process(self) -> processes.Process | None:
         """Its process, while it lives on this machine."""
         found = processes.find_process(self.pid) if self.is_here else None
@@ -115,8 +125,22 @@ def look(root: Path) -> Standing:
         now = {}
     ended = _read(root / layout.controller_end(holder.id)) if holder else {}
     has_ended = ended["exit_code"] >= 0 if ended else now.get("is_over", False)
+    is_held = is_held or (not has_ended and is_heard_elsewhere(root, holder))
     state = _state(holder, is_held=is_held, has_ended=has_ended)
     return Standing(root, state, holder, now, ended, _last_sign(root, holder, now))
+
+
+def is_heard_elsewhere(root: Path, holder: Holder | None) -> bool:
+    """Whether a controller on another host told something a moment ago.
+
+    Locks of some shared file systems are seen on one host only: what it tells is then the only sign
+    of it.  Clocks of two hosts may differ either way.
+    """
+    if holder is None or holder.is_of_this_host:
+        return False
+    now = _read(root / layout.CONTROLLER_NOW)
+    told = now.get("told", 0.0) if now.get("controller") == holder.id else 0.0
+    return not now.get("is_over", False) and abs(time.time() - told) < SILENCE_S
 
 
 def _state(holder: Holder | None, *, is_held: bool, has_ended: bool) -> State:

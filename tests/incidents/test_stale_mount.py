@@ -19,8 +19,10 @@ import pytest
 
 from detached import await_true
 from quantgrid import layout
+from quantgrid.checks import Level, _views
 from quantgrid.corpus.view import Reload, View
 from quantgrid.errors import CorpusRefusal, PlatformFault
+from quantgrid.load import load_platform
 from quantgrid.reload import reloader
 from s3_server import KEY, SECRET, Server, free_ports, program
 from small_corpus import CONTEXT, USABLE, SmallCorpus, declare
@@ -110,6 +112,24 @@ def test_stale_mount_is_refused_until_it_is_reloaded(
         there.folder, there.sentinel, planned_tokens=USABLE, context=CONTEXT, reload=reload
     )
     assert view is not None
+
+
+def test_doctor_reads_back_from_the_bucket_and_not_from_a_stale_mount(
+    root: Path, machines: tuple[Path, Path, str]
+) -> None:
+    """The remote control sees what reached the bucket; the other mount remembers an empty one."""
+    producer, consumer, control = machines
+    platform = replace(load_platform(root, "local"), reload=f"rclone:{control}")
+    assert _names(producer) == []
+
+    proved = _views.check(consumer, platform, None)
+    stale = _views.check(consumer, platform, producer)
+
+    assert proved.level is Level.OK, proved
+    assert f"read back from {control}" in proved.seen
+    assert stale.level is Level.REFUSE, stale
+    assert f"was not seen from {producer}" in stale.seen
+    assert _names(consumer) == []
 
 
 def _reload_until(reload: Reload, corpus: SmallCorpus, names: list[str]) -> None:

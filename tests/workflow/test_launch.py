@@ -16,6 +16,9 @@ from detached import BOUND_S, Desk, Terminal, await_true, working_in
 from quantgrid import layout, processes, supervisor
 from quantgrid.errors import HoldRefusal
 from quantgrid.standing import State
+from quantgrid.terminal import Grid
+from snakemake_logger_plugin_quantgrid.tally import Tally
+from snakemake_logger_plugin_quantgrid.told import snapshot
 
 QUANTGRID = (sys.executable, "-m", "quantgrid")
 SNAKEMAKE = (sys.executable, "-m", "snakemake", "--profile", "profiles/local")
@@ -318,6 +321,37 @@ def test_status_names_the_host_when_the_controller_is_on_another(desk: Desk) -> 
             assert "on far" in desk.quantgrid(command, code=HoldRefusal.exit_code)
 
     assert desk.quantgrid("status").startswith("died")
+
+
+def test_launch_is_refused_when_locks_do_not_reach_the_other_host(desk: Desk) -> None:
+    """The lock looks free, and what the other host's controller tells says that it runs."""
+    facts = {"id": "x", "pid": os.getpid(), "start": "1", "place": "another boot", "host": "far"}
+    facts |= {"since": "2026-11-30T12:00:00Z", "supervisor": 0, "arguments": []}
+    grid = snapshot(Tally({}, Grid("tiny", 2, 0), 0.0), {}, 0.0, is_over=False)
+    now = {"controller": "x", **grid}
+    place, told = (desk.root / each for each in (layout.CONTROLLER_LOCK, layout.CONTROLLER_NOW))
+    told.parent.mkdir(parents=True)
+    place.write_text(json.dumps(facts))
+    told.write_text(json.dumps(now))
+
+    assert "elsewhere process" in desk.quantgrid("status")
+    said = desk.quantgrid("launch", code=HoldRefusal.exit_code)
+    assert "on far, since 2026-11-30T12:00:00Z" in said
+    assert "If that host is gone, try again 60 s after its last word." in said
+    assert "on far" in desk.quantgrid("stop", code=HoldRefusal.exit_code)
+    refused = subprocess.run(
+        SNAKEMAKE, cwd=desk.root, capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+    assert refused.returncode != 0
+    assert "already runs in this working copy" in refused.stderr
+    assert json.loads(place.read_text()) == facts
+
+    for gone in ({"told": time.time() - 61}, {"is_over": True}, {"controller": "y"}):
+        told.write_text(json.dumps(now | gone))
+        assert not desk.look().state.is_live, gone
+    told.write_text(json.dumps(now))
+    place.write_text(json.dumps(facts | {"host": os.uname().nodename}))
+    assert desk.look().state is State.DIED, "this host was booted since: its controller is dead"
 
 
 def test_status_changes_nothing_when_nothing_ever_ran(tmp_path: Path) -> None:

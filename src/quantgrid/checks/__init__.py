@@ -1,6 +1,7 @@
 """What `quantgrid doctor` checks: one module a platform, found by name.
 
-Each has `check(root, settings, platform) -> list[Finding]`.
+Each has `check(root, settings, platform, second) -> list[Finding]`; `second` is another mount of
+the volume, if a person named one.
 """
 
 from collections.abc import Callable

@@ -4,33 +4,35 @@ import importlib.metadata
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from quantgrid import durability, volume
 from quantgrid.archive import Archive
-from quantgrid.checks import Finding, Level, attempt
+from quantgrid.checks import Finding, Level, _clock, _locks, _views, attempt
 from quantgrid.load import Platform, Settings
 from quantgrid.store import open_store
 
 _NEEDED = ("snakemake", "torch", "safetensors", "numpy", "pandas", "matplotlib")
 _LOW_BYTES = 2 << 30
-_FIRST_COMMIT_S = 1_764_547_200  # 2025-12-01: a clock before it was never set
 _GPU_WITHIN_S = 20
 
 
-def check(root: Path, settings: Settings, platform: Platform) -> list[Finding]:
+def check(root: Path, settings: Settings, platform: Platform, second: Path | None) -> list[Finding]:
     """Every finding, in the order in which trouble costs most."""
     place = root / settings.volume
     return [
         attempt("volume", lambda: _volume(place, platform)),
         attempt("identity", lambda: _identity(place, platform)),
         attempt("archive", lambda: _archive(settings, root)),
+        _locks.check("locks", root, is_needed=True),
+        _locks.check("locks", place, is_needed=False),
+        _views.check(place, platform, second),
         _disk(root),
         _python(),
         _packages(),
         _devices(platform),
-        _clock(),
+        _clock.check(),
+        attempt("skew", lambda: _skew(settings, root)),
     ]
 
 
@@ -66,6 +68,13 @@ def _archive(settings: Settings, root: Path) -> Finding:
             "Right for a first run; else another place is meant: --archive or config.yaml.",
         )
     return Finding(Level.OK, "archive", f"archive {identity} at {address}")
+
+
+def _skew(settings: Settings, root: Path) -> Finding:
+    archive = Archive(open_store(settings.archive, root))
+    if archive.find_identity() is None:
+        return Finding(Level.OK, "skew", "no archive yet whose clock could be asked")
+    return _clock.compare(archive.store)
 
 
 def _disk(root: Path) -> Finding:
@@ -104,11 +113,3 @@ def _devices(platform: Platform) -> Finding:
             "Mend the driver, or set `device: cpu` in the file of the platform.",
         )
     return Finding(Level.OK, "devices", "; ".join(listed) or "no GPU, and none is asked for")
-
-
-def _clock() -> Finding:
-    now = time.time()
-    said = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    if now < _FIRST_COMMIT_S:
-        return Finding(Level.REFUSE, "clock", said, "Set the clock; holds and records carry it.")
-    return Finding(Level.OK, "clock", said)

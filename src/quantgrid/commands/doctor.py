@@ -19,6 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", help="platform to check; by default the configured one")
     parser.add_argument("--archive", help="address; that of config/config.yaml by default")
     parser.add_argument("--volume", help="folder; that of config/config.yaml by default")
+    parser.add_argument(
+        "--second", type=Path, help="another mount of the volume, to read back from"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -30,7 +33,7 @@ def main(options: argparse.Namespace) -> int:
     platform = load_platform(root, settings.platform)
     name = platform.name if platform.name in checks.names() else checks.DEFAULT
     module = importlib.import_module(f"{checks.__name__}.{name}")
-    found: list[Finding] = module.check(Path.cwd(), settings, platform)
+    found: list[Finding] = module.check(Path.cwd(), settings, platform, options.second)
     if options.json:
         print(json.dumps([each._asdict() for each in found], indent=2))
     else:
