@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -253,10 +254,10 @@ Path({pids!r}).write_text(str(child))
 {end}
 """
 _START = {
-    "child": 'child = subprocess.Popen(["sleep", "60"]).pid',
-    "session": 'child = subprocess.Popen(["sleep", "60"], start_new_session=True).pid',
+    "child": 'child = subprocess.Popen(["sleep", "600"]).pid',
+    "session": 'child = subprocess.Popen(["sleep", "600"], start_new_session=True).pid',
     "daemon": (
-        "out = subprocess.run(['sh', '-c', 'setsid sleep 60 >/dev/null 2>&1 & echo $!'], "
+        "out = subprocess.run(['sh', '-c', 'setsid sleep 600 >/dev/null 2>&1 & echo $!'], "
         "capture_output=True, text=True)\nchild = int(out.stdout)"
     ),
 }
@@ -288,7 +289,11 @@ def test_nothing_of_a_script_survives_its_attempt(tmp_path: Path, start: str, en
     desk.call(JOB)
 
     child = int(pids.read_text())
-    until(lambda: not is_running(child))
+    try:
+        until(lambda: not is_running(child))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
 def test_marked_processes_are_found_when_they_left_their_group() -> None:
