@@ -333,9 +333,9 @@ class MemoryPlatform:
         self._begin(Call.FIND)
         return next((each for each in self._visible() if each.name == name), None)
 
-    def machines(self, owner: str) -> tuple[Machine, ...]:
+    def machines(self, _owner: str) -> tuple[Machine, ...]:
         self._begin(Call.MACHINES)
-        return tuple(m for m in self._visible() if m.name.startswith(f"qg-{owner}-"))
+        return tuple(self._visible())  # a platform may show more than was asked for
 
     def observe(self, machine: str) -> Machine | None:
         self._begin(Call.OBSERVE)

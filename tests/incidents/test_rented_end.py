@@ -35,6 +35,8 @@ def test_fresh_machine_is_ended_when_the_platform_says_that_it_is_not_there() ->
     controller.want(A)
     controller.until(A, Phase.BOOTING)
     controller.rounds.cancel(A)
+    controller.spend(8, step_s=5.0)
+    assert controller.phase(A) is Phase.TERMINATING
 
     controller.until(A, Phase.ERROR)
 
