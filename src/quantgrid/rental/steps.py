@@ -281,7 +281,7 @@ def _watched(at: _At) -> _At:
 
 
 def _terminating(at: _At) -> Step:
-    lease, is_old = at.lease, at.now_s - at.lease.begin_s >= at.terms.limits.visible_s
+    lease, is_old = at.lease, at.now_s - at.lease.made_s >= at.terms.limits.visible_s
     is_gone = at.is_missing or bool(at.machine and not _costs(at.machine))
     looks = lease.looks + is_gone if at.seen.machines is not None else lease.looks
     if is_gone and looks == 1:
