@@ -31,6 +31,7 @@ from quantgrid.store.s3 import S3Store
 from s3_proxy import Proxy, proxy
 from s3_server import CREDENTIALS, KEY, SECRET, program, seaweedfs
 
+Count = Callable[[], int]
 LISTED = "listing of every key"
 PLUGIN = "snakemake-storage-plugin-s3, -n"
 _SNAKEFILE = """
@@ -82,14 +83,18 @@ def plugin(between: Proxy, prefix: str, keys: list[str], root: Path) -> None:
 
 
 @contextmanager
-def measured(rows: list[dict[str, Any]], way: str, cells: int, between: Proxy) -> Iterator[None]:
-    """Add a row with the requests and seconds of a block."""
-    seen, start_s = len(between.seen), time.monotonic()
+def measured(rows: list[dict[str, Any]], way: str, cells: int, requests: Count) -> Iterator[None]:
+    """Add a row with the requests, the seconds and the CPU seconds of a block."""
+    seen, start_s, cpu_s = requests(), time.monotonic(), _cpu_s()
     yield
-    took_s = round(time.monotonic() - start_s, 2)
-    rows.append(
-        {"way": way, "cells": cells, "requests": len(between.seen) - seen, "seconds": took_s}
-    )
+    took = {"seconds": time.monotonic() - start_s, "cpu_s": _cpu_s() - cpu_s}
+    rounded = {name: round(value, 2) for name, value in took.items()}
+    rows.append({"way": way, "cells": cells, "requests": requests() - seen, **rounded})
+
+
+def _cpu_s() -> float:
+    """CPU seconds of this process, all threads, and of the children that it waited for."""
+    return sum(os.times()[:4])
 
 
 def measure(cells: int, between: Proxy, direct: Callable[[str], str]) -> list[dict[str, Any]]:
@@ -98,23 +103,22 @@ def measure(cells: int, between: Proxy, direct: Callable[[str], str]) -> list[di
     with tempfile.TemporaryDirectory() as name:
         root, prefix = Path(name), f"grid-{cells}"
         keys = fill(Archive(S3Store(direct(prefix), root / "w")), cells)
-        address = f"s3://shared/{prefix}?endpoint_url={between.endpoint}"
+        store = S3Store(direct(prefix), root / "w")
+        store._calls.client  # noqa: B018
+        archive = Archive(store)
 
-        def fresh() -> Archive:
-            archive = Archive(S3Store(address, root / "w"))
-            archive.store._calls.client  # type: ignore[attr-defined]  # noqa: B018
-            return archive
+        def requests() -> int:
+            return store.num_requests
 
-        archive = fresh()
-        with measured(rows, "index and identity", cells, between):
+        with measured(rows, "index and identity", cells, requests):
             assert len(archive.index()) == 2 * cells
             assert archive.find_identity()
-        with measured(rows, LISTED, cells, between):
+        with measured(rows, LISTED, cells, requests):
             assert len(Index(archive.store).listed()) == 2 * cells
-        with measured(rows, "bulk fold", cells, between):
+        with measured(rows, "bulk fold", cells, requests):
             fold(archive, keys, root)
         if importlib.util.find_spec("snakemake_storage_plugin_s3"):
-            with measured(rows, PLUGIN, cells, between):
+            with measured(rows, PLUGIN, cells, lambda: len(between.seen)):
                 plugin(between, prefix, keys, root)
     return rows
 
@@ -139,7 +143,8 @@ def main() -> None:
         print(json.dumps(rows, indent=2))
         return
     for row in rows:
-        print(f"{row['cells']:>7} {row['way']:<34} {row['requests']:>7} {row['seconds']:>8.2f} s")
+        told = f"{row['requests']:>7} {row['seconds']:>8.2f} s {row['cpu_s']:>8.2f} s CPU"
+        print(f"{row['cells']:>7} {row['way']:<34} {told}")
 
 
 if __name__ == "__main__":

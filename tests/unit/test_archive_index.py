@@ -30,6 +30,29 @@ class _Far(FolderStore):
         return True
 
 
+class _Mortal(_Far):
+    """The same folder for a process that dies instead of its next write but some."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, root: Path, left: int) -> None:
+        super().__init__(root)
+        self.left = left
+
+    def _live(self) -> None:
+        if not self.left:
+            raise SystemExit(137)
+        self.left -= 1
+
+    def put_once(self, key: str, data: bytes) -> bool:
+        self._live()
+        return super().put_once(key, data)
+
+    def delete(self, key: str) -> None:
+        self._live()
+        super().delete(key)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> _Far:
     """An empty store with an index."""
@@ -105,6 +128,22 @@ def test_index_shows_the_truth_when_a_deposit_dies_between_two_steps(
     Index(archive.store, NOW).compact(at_least=1)
     Index(archive.store, NOW).compact(at_least=1)
     assert index.read() == expected
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_index_shows_a_record_when_its_deposit_died_at_a_write(
+    store: _Far, tmp_path: Path, writes: int
+) -> None:
+    """Announcement, record, announcement, taking back: a record that was put is shown."""
+    records = _fill(Archive(store), tmp_path, "ab")
+    Index(store).compact(at_least=1)
+    key = key_of(body("cells", of="c"))
+
+    with pytest.raises(SystemExit):
+        put(Archive(_Mortal(store.root, writes)), tmp_path, body("cells", of="c"))
+
+    assert (store.find(key) is not None) == (writes > 1)
+    assert Index(store).read() == (records | {key} if writes > 1 else records)
 
 
 def test_index_lists_all_when_its_newest_pack_is_damaged(

@@ -26,7 +26,8 @@ class Damage:
         """All of it for a person; long lists are cut."""
         if not self.cells:
             return f"{self.key}: {self.problem}"
-        more = f" and {len(self.cells) - _NAMED} more" if len(self.cells) > _NAMED else ""
+        left = len(self.cells) - _NAMED
+        more = f" and {left} more (--json names all)" if left > 0 else ""
         return f"{self.key}: {self.problem}; needed by {', '.join(self.cells[:_NAMED])}{more}"
 
 
