@@ -214,13 +214,14 @@ class Desk:
             for name in tree(self.root)
             if ".qgpart-" in name
             or "attempts/" in name
+            or "holders/" in name
             or ("progress/" in name and not name.endswith(".end"))
         ]
 
 
 def strip(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record without what differs between two attempts: times, links and their counts."""
-    differs = {"digest", "deposited", "links", "counters", "work"}
+    """A record without what differs between two attempts: times, links, counts and holds."""
+    differs = {"digest", "deposited", "links", "counters", "work", "hold"}
     kept = {n: v for n, v in record.items() if n not in differs}
     if "weights" in kept:
         kept["weights"] = {n: v for n, v in kept["weights"].items() if n not in {"links", "work"}}

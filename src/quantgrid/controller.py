@@ -53,7 +53,8 @@ class Controller:
         workspace.clear_dead(self.root)
         for folder in (*layout.PUBLISHED, layout.CONTROLLERS):
             atomic.clear_dead(self.root / folder)
-        atomic.clear_dead_in((self.root / layout.LEDGER).parent)
+        for file in (layout.LEDGER, layout.COPY_ID):
+            atomic.clear_dead_in((self.root / file).parent)
         self.store.clear_dead()
         self._forget_progress()
 

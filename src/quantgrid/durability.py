@@ -45,7 +45,7 @@ class Platform(Protocol):
     def reload(self) -> str:
         """How a view of it is refreshed."""
 
-    def limits(self) -> list[str]:
+    def limits(self, *, waits: bool = False) -> list[str]:
         """Options that say what it allows."""
 
 
@@ -132,13 +132,13 @@ def prove_for(platform: Platform, folder: Path, need_bytes: int) -> Mount:
     return prove(folder, is_durable=durable, need_bytes=need_bytes, pin=pin)
 
 
-def machine(platform: Platform) -> str:
+def machine(platform: Platform, *, waits: bool = False) -> str:
     """What `quantgrid run` must know of a platform, so that each job refuses its own view."""
     words = ["--platform", platform.name, "--device", platform.device]
     words += ["--durable"] if platform.durable else []
     words += ["--volume-id", platform.volume_id] if platform.volume_id else []
     words += ["--reload", platform.reload] if platform.reload != NONE else []
-    return shlex.join([*words, *platform.limits()])
+    return shlex.join([*words, *platform.limits(waits=waits)])
 
 
 def _refuse_unfit(folder: Path, mount: Mount, *, is_durable: bool, need_bytes: int) -> None:

@@ -8,7 +8,7 @@ protocol and why it is safe.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Holder(NamedTuple):
         process: Its number there.
         place: Its working copy, for a person.
         copy: Random id of its working copy.
-        attempt: Name of its attempt in that working copy.
+        attempt: Name of the lock that it keeps in that working copy.
     """
 
     id: str
@@ -201,7 +201,7 @@ class Chain(NamedTuple):
         for slot in range(due + 1, due - SLOTS - 1, -1):
             if slot <= claim.slot:
                 return claim.slot
-            key = layout.hold_key(self.fingerprint, claim.token, layout.hold_beat(slot))
+            key = layout.hold_key(self.fingerprint, claim.token, layout.HOLD_BEAT.format(slot))
             if self.store.find(key) is not None:
                 return slot
         return None
@@ -248,10 +248,10 @@ class Hold:
             PlatformFault: when the store does not answer; the next beat may get through.
         """
         slot = self.claim.slot_at(self.store.now())
-        self.store.put_once(_key(self.claim, layout.hold_beat(slot)), b"")
+        self.store.put_once(_key(self.claim, layout.HOLD_BEAT.format(slot)), b"")
         self._beats.append(slot)
         while self._beats[0] < slot - _KEPT:
-            self.store.delete(_key(self.claim, layout.hold_beat(self._beats[0])))
+            self.store.delete(_key(self.claim, layout.HOLD_BEAT.format(self._beats[0])))
             self._beats.pop(0)
         self.refuse_lost()
 
@@ -296,7 +296,7 @@ class Hold:
     def _clear(self) -> None:
         own = self.claim
         for slot in self._beats:
-            self.store.delete(_key(own, layout.hold_beat(slot)))
+            self.store.delete(_key(own, layout.HOLD_BEAT.format(slot)))
         if own.token > 1:
             clear(self.store, {own.fingerprint})
         self.store.delete(_key(own, layout.HOLD_CLAIM))
@@ -310,11 +310,11 @@ def clear(store: Store, done: Iterable[str]) -> None:
             store.delete(key)
 
 
-def live(store: Store, wanted: Iterable[str]) -> dict[str, Seen]:
+def live(store: Store, wanted: Container[str]) -> dict[str, Seen]:
     """The live holds of fingerprints, found by one listing: good for a plan, not for a claim."""
-    chains = {layout.hold_parts(key)[0] for key in store.list(layout.HOLDS)} & frozenset(wanted)
+    chains = {layout.hold_parts(key)[0] for key in store.list(layout.HOLDS)}
     found = {}
-    for fingerprint in sorted(chains):
+    for fingerprint in sorted(name for name in chains if name in wanted):
         chain = Chain(store, fingerprint)
         newest = chain.newest()
         seen = chain.find_live(newest) if newest else None

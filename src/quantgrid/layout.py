@@ -45,6 +45,10 @@ RESULTS = "results"
 RESULT_FILES = "results/*/*/result.json"
 WORK = "work"
 ATTEMPTS = "work/attempts"
+HOLDERS = "work/holders"
+GPU_LOCKS = "/tmp/quantgrid-gpus"  # noqa: S108 - a machine's GPUs are shared by all users of it
+GPU_DOOR = "door"
+GPU_UNIT = "{uuid}.{unit:02d}"
 ATTEMPTS_LOCK = "work/attempts.lock"
 BLOB_CACHE = "work/blobs"
 STORE_FACTS = "work/stores"
@@ -267,16 +271,12 @@ def blob_key(sha256: str) -> str:
 HOLDS = "holds"
 HOLD_CLAIM = "claim"
 HOLD_OVER = "over"
+HOLD_BEAT = "beat-{:012d}"
 
 
 def hold_key(fingerprint: str, token: int, part: str) -> str:
     """The key of a part of a hold: its claim, a beat, or its end."""
     return f"{HOLDS}/{fingerprint}.{token:06d}.{part}"
-
-
-def hold_beat(slot: int) -> str:
-    """The part of a hold that says that its holder lived in a slot of time."""
-    return f"beat-{slot:012d}"
 
 
 def hold_parts(key: str) -> tuple[str, int, str]:

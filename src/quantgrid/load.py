@@ -40,6 +40,7 @@ class Settings:
         archives: Archives to read from as well.
         volume: Folder of the corpora, relative to the working copy when not absolute.
         platform: Name of the platform.
+        on_held: Whether cells that somebody else computes are left to them, or waited for.
     """
 
     root: Path
@@ -50,6 +51,7 @@ class Settings:
     archives: tuple[str, ...] = ()
     volume: str = "volume"
     platform: str = "local"
+    on_held: str = "leave"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +71,9 @@ class Platform:
         clock_factor: How much faster than a clock the cap and the grace run, for rehearsals.
         interruption_s: Mean seconds between two interruptions; None where nobody knows.
         chains: Whether the runner itself starts the next link when a link ended by its cap.
+        gpus: Numbers of the GPUs that cells may use, or "auto" for all that are visible.
+        gpu_share: The part of a GPU that a cell takes.
+        hold_ttl_s: Our own silence after which others may take over a cell from us.
     """
 
     name: str
@@ -83,18 +88,25 @@ class Platform:
     clock_factor: float = 1.0
     interruption_s: float | None = None
     chains: bool = False
+    gpus: str | list[int] = "auto"
+    gpu_share: float = 1.0
+    hold_ttl_s: float = 120.0
 
     @property
     def own_grace_s(self) -> float:
         """The grace in seconds of this machine's clock."""
         return self.grace_s / self.clock_factor
 
-    def limits(self) -> list[str]:
-        """Options of `quantgrid run` that say what this platform allows."""
-        options = ["--grace-s", str(self.grace_s)]
+    def limits(self, *, waits: bool = False) -> list[str]:
+        """Options of `quantgrid run`: what is allowed, and whether other holders are waited for."""
+        options = ["--grace-s", str(self.grace_s), "--hold-ttl-s", str(self.hold_ttl_s)]
         options += [] if self.cap_s is None else ["--cap-s", str(self.cap_s)]
         mean_s = self.interruption_s
         options += [] if mean_s is None else ["--interruption-s", str(mean_s)]
+        if self.device == "cuda":
+            names = self.gpus if isinstance(self.gpus, str) else ",".join(map(str, self.gpus))
+            options += ["--gpus", names, "--gpu-share", str(self.gpu_share)]
+        options += ["--patience-s", "inf"] if waits else []
         options += ["--chains"] if self.chains else []
         return options + (
             ["--clock-factor", str(self.clock_factor)] if self.clock_factor != 1 else []

@@ -1,12 +1,14 @@
 """What is current, what the archive restores, what must be made: pure, decided once at parse."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from quantgrid.archive import owners
+from quantgrid.elsewhere import sentence
 from quantgrid.errors import ConfigRefusal
+from quantgrid.hold import Seen
 from quantgrid.lineage import ABSENT, Lineage
 from quantgrid.select import AnyCell
 from quantgrid.spec import Cell
@@ -31,8 +33,9 @@ class Plan:
         lineage: What each cell is made from.
         index: Keys of all records of the archive.
         local: Fingerprint of the local result of each cell that has one; empty when unreadable.
-        wanted: The cells that were selected.
+        wanted: The cells that were selected, without those that are left to others.
         failed: Fingerprints whose failure is remembered: they are not tried again.
+        elsewhere: Selected cells that wait for another controller, with who that is.
     """
 
     lineage: Lineage
@@ -40,6 +43,13 @@ class Plan:
     local: Mapping[str, str]
     wanted: tuple[AnyCell, ...]
     failed: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, Seen] = field(default_factory=dict)
+
+    def without(self, elsewhere: Mapping[str, Seen]) -> "Plan":
+        """The same plan, with cells that wait for others left to them."""
+        held = {cell.id: elsewhere[cell.id] for cell in self.wanted if cell.id in elsewhere}
+        left = tuple(cell for cell in self.wanted if cell.id not in held)
+        return replace(self, wanted=left, elsewhere=held)
 
     def state(self, cell: AnyCell) -> State:
         """What a cell needs."""
@@ -115,7 +125,7 @@ class Plan:
         stale = [cell.id for cell in self.wanted if self.is_stale(cell)]
         make = counts[State.MAKE] + counts[State.EVALUATE]
         text = (
-            f"plan {self.lineage.grid.name}: {len(states)} cells: "
+            f"plan {self.lineage.grid.name}: {len(states) + len(self.elsewhere)} cells: "
             f"{counts[State.CURRENT]} current, restore {counts[State.RESTORE]}, make {make}"
         )
         if self.num_unarchived:
@@ -124,9 +134,13 @@ class Plan:
             )
         if counts[State.EVALUATE]:
             text += f" ({counts[State.EVALUATE]} by evaluation only)"
+        if self.elsewhere:
+            text += f", held elsewhere {len(self.elsewhere)}"
         text += f", stale {len(stale)}"
         text += f", failed {self.num_failed}" if self.num_failed else ""
-        return f"{text}\n{_stale_line(stale)}" if stale else text
+        more = [_stale_line(stale)] if stale else []
+        more += [sentence(self.elsewhere)] if self.elsewhere else []
+        return "\n".join([text, *more])
 
     @cached_property
     def _archived(self) -> frozenset[str]:

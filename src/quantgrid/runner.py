@@ -6,10 +6,21 @@ that dies anywhere leaves the archive with whole records only, and the next atte
 
 import json
 import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quantgrid import CONTRACT_VERSION, contract, handed_back, layout, links, watching, workspace
+from quantgrid import (
+    CONTRACT_VERSION,
+    contract,
+    handed_back,
+    held,
+    layout,
+    links,
+    watching,
+    workspace,
+)
 from quantgrid.archive import Archive, Deposit, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import Clock, timestamp
@@ -17,8 +28,12 @@ from quantgrid.diagnosis import Diagnosis
 from quantgrid.ending import Ending
 from quantgrid.errors import ArchiveRefusal, DataFault, Waiting
 from quantgrid.failures import forget, refuse_remembered
+from quantgrid.hold import Hold
 from quantgrid.job import Job, Stage
 from quantgrid.watching import Ended, Limits
+
+if TYPE_CHECKING:
+    from quantgrid.gpus import Share
 
 
 class Machine(NamedTuple):
@@ -31,6 +46,8 @@ class Machine(NamedTuple):
     device: str
     threads: int
     limits: Limits = Limits()
+    manners: held.Manners = held.Manners()
+    gpu: "Share | None" = None
 
 
 class _Desk(NamedTuple):
@@ -39,6 +56,7 @@ class _Desk(NamedTuple):
     stage: Stage
     folder: Path
     state: Path
+    hold: Hold
 
     @property
     def out(self) -> Path:
@@ -73,9 +91,15 @@ class Runner(NamedTuple):
         """
         for stage in job.stages:
             waiting.deposit(self.machine.root, self.archive, stage.record, self.clock)
-        while pending := self._pending(job):
-            with workspace.attempt(self.machine.root, self.clock) as folder:
-                self._attempt(job, pending, folder, progress)
+        if pending := self._pending(job):
+            with self._holding(job, pending) as holds:
+                while pending := self._pending(job):
+                    with (
+                        self._gpu() as visible,
+                        workspace.attempt(self.machine.root, self.clock) as folder,
+                    ):
+                        desks = self._desks(job, pending, folder, holds)
+                        self._attempt(job, desks, progress, visible)
         record = self.archive.record(job.last.record)
         return Deposit(job.last.record, record["digest"], self.archive.identity())
 
@@ -89,12 +113,46 @@ class Runner(NamedTuple):
                 self._forget(job, stage)
         return pending
 
-    def _attempt(self, job: Job, pending: list[Stage], folder: Path, progress: Path) -> None:
-        """One link: run what is pending; return when it is done, or when another link may start."""
-        desks = [
-            _Desk(stage, layout.desk(folder, number, stage.name), self._state(job, stage))
+    def _holding(
+        self, job: Job, pending: list[Stage]
+    ) -> AbstractContextManager[Mapping[str, Hold]]:
+        """Nobody else makes these records meanwhile; what somebody else made is not pending."""
+        return held.holding(
+            job,
+            pending,
+            lambda stage: self.archive.find_record(stage.record) is not None,
+            store=self.archive.store,
+            root=self.machine.root,
+            clock=self.clock,
+            manners=self.machine.manners,
+        )
+
+    def _gpu(self) -> AbstractContextManager[Mapping[str, str]]:
+        """What tells the scripts their GPU; taken before the clock of a link runs."""
+        if self.machine.gpu is None:
+            return nullcontext({})
+        from quantgrid import gpus  # a job without a GPU does not pay for it
+
+        return gpus.taken(self.machine.gpu, gpus.NvidiaSmi())
+
+    def _desks(
+        self, job: Job, pending: list[Stage], folder: Path, holds: Mapping[str, Hold]
+    ) -> list[_Desk]:
+        return [
+            _Desk(
+                stage,
+                layout.desk(folder, number, stage.name),
+                self._state(job, stage),
+                holds[stage.fingerprint],
+            )
             for number, stage in enumerate(pending)
         ]
+
+    def _attempt(
+        self, job: Job, desks: list[_Desk], progress: Path, visible: Mapping[str, str]
+    ) -> None:
+        """One link: run what is pending; return when it is done, or when another link may start."""
+        folder = desks[0].folder.parent
         begin_s = self.clock.monotonic_s()
         left_s = self.machine.limits.deadline_s(os.environ, watching.unix_s(self.clock))
         ends_at_s = None if left_s is None else begin_s + left_s
@@ -106,17 +164,24 @@ class Runner(NamedTuple):
         link = {"attempt": folder.name, "started": timestamp(self.clock.now()), **self._place()}
         links.Chain.read(desks[0].state).open(link)
         try:
-            ended = self._supervise(folder.name, arguments, ends_at_s)
+            ended = self._supervise(folder.name, arguments, ends_at_s, visible)
         finally:
             progress.unlink(missing_ok=True)
         self._conclude(job, desks, ended)
 
-    def _supervise(self, attempt: str, arguments: list[str], ends_at_s: float | None) -> Ended:
+    def _supervise(
+        self,
+        attempt: str,
+        arguments: list[str],
+        ends_at_s: float | None,
+        visible: Mapping[str, str],
+    ) -> Ended:
         threads = str(self.machine.threads)
+        own = {"OMP_NUM_THREADS": threads, contract.ATTEMPT: attempt, **visible}
         return watching.run(
             arguments,
             attempt=attempt,
-            environment={**os.environ, "OMP_NUM_THREADS": threads, contract.ATTEMPT: attempt},
+            environment={**os.environ, **own},
             deadline_s=None if ends_at_s is None else ends_at_s - self.clock.monotonic_s(),
             limits=self.machine.limits,
             clock=self.clock,
@@ -268,11 +333,12 @@ class Runner(NamedTuple):
             "links": list(chain.links),
             "counters": chain.counters(),
             "platform": {"name": self.machine.platform, "host": self._place()["host"]},
+            "hold": desk.hold.facts(),
             "deposited": timestamp(self.clock.now()),
         }
         body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)
-        root, key = self.machine.root, desk.stage.record
-        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock)
+        root, key, fence = self.machine.root, desk.stage.record, desk.hold.refuse_lost
+        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock, fence=fence)
 
     def _ancestry(self, stage: Stage) -> dict[str, Any]:
         """A cell's record tells of its weights too, so that a result is complete by itself."""

@@ -5,12 +5,15 @@ What a table shows is told by its content and never by times, which a copy gives
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from quantgrid import atomic
+from quantgrid import atomic, layout
+from quantgrid.archive.record import parse_record
+from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest_file
+from quantgrid.select import AnyCell
 
 _HEAD_BYTES = 4096
 
@@ -53,3 +56,17 @@ def is_page_of(page: Path, table: Path, laws: Path) -> bool:
             return source_of(table, laws).encode() in file.read(_HEAD_BYTES)
     except OSError:
         return False
+
+
+def local_results(root: Path, cells: Iterable[AnyCell]) -> dict[str, str]:
+    """Fingerprints of local results; empty for a damaged one, which is in the way."""
+    found = {}
+    for cell in cells:
+        try:
+            path = root / layout.RESULT.format(base=cell.base, variant=cell.variant)
+            found[cell.id] = parse_record(path.read_bytes(), where=str(path))["fingerprint"]
+        except FileNotFoundError:
+            continue
+        except (OSError, DataFault):
+            found[cell.id] = ""
+    return found

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from quantgrid import atomic, durability, layout, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
-from quantgrid.archive.record import parse_record
 from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
-from quantgrid.errors import ConfigRefusal, DataFault, QuantgridError
+from quantgrid.elsewhere import held_elsewhere
+from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.failures import remembered
 from quantgrid.forms import METHODS
 from quantgrid.job import Job
@@ -31,7 +31,7 @@ from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.receipts import vouch
 from quantgrid.select import AnyCell, choose
 from quantgrid.spec import BASE
-from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
+from quantgrid.wanted import is_page_of, local_results, publish_wanted, shown_cells
 
 Wildcards = Any
 
@@ -121,9 +121,8 @@ class Workflow:
     @cached_property
     def run(self) -> str:
         """The runner with everything that is not the job's own."""
-        return (
-            f"{self.quantgrid} run {self.places} {self.archive} {durability.machine(self.platform)}"
-        )
+        machine = durability.machine(self.platform, waits=self.settings.on_held == "wait")
+        return f"{self.quantgrid} run {self.places} {self.archive} {machine}"
 
     # -- targets ----------------------------------------------------------------------------------
 
@@ -366,21 +365,10 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     identity, others = archive.find_identity(), archive.other_identities()
     vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
     wanted = choose(lineage.grid.every, settings.select)
-    return Plan(lineage, index, local_results(root, lineage), wanted, remembered(root))
-
-
-def local_results(root: Path, lineage: Lineage) -> dict[str, str]:
-    """Fingerprints of local results; empty for a damaged one, which is in the way."""
-    found = {}
-    for cell in lineage.grid.every:
-        try:
-            path = root / _result(cell)
-            found[cell.id] = parse_record(path.read_bytes(), where=str(path))["fingerprint"]
-        except FileNotFoundError:
-            continue
-        except (OSError, DataFault):
-            found[cell.id] = ""
-    return found
+    local = local_results(root, lineage.grid.every)
+    plan = Plan(lineage, index, local, wanted, remembered(root))
+    waits = settings.on_held == "wait"
+    return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))
 
 
 def stop(error: QuantgridError) -> NoReturn:

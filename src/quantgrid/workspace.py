@@ -16,13 +16,14 @@ from quantgrid.clock import Clock
 
 
 @contextmanager
-def attempt(root: Path, clock: Clock) -> Iterator[Path]:
+def attempt(root: Path, clock: Clock, *, of: str = layout.ATTEMPTS) -> Iterator[Path]:
     """Make a private directory of a working copy; remove it when the block ends, however it does.
 
-    Its name is unique: time, process and a random part.
+    Its name is unique: time, process and a random part.  Directories of holders serve their locks
+    only: an attempt is one link, and a hold outlives it.
     """
     name = f"{clock.now():%Y%m%dT%H%M%S}-{os.getpid()}-{os.urandom(3).hex()}"
-    folder = root / layout.ATTEMPTS / name
+    folder = root / of / name
     with _alone(root):
         folder.mkdir(parents=True)
         lock = (folder / layout.ATTEMPT_LOCK).open("w")
@@ -45,9 +46,9 @@ def copy_id(root: Path) -> str:
 
 
 def is_dead(root: Path, name: str) -> bool:
-    """Whether an attempt of a working copy is over: its lock is free, or it was cleared."""
+    """Whether a holder of a working copy is over: its lock is free, or it was cleared."""
     with _alone(root):
-        return _is_dead(root / layout.ATTEMPTS / name)
+        return _is_dead(root / layout.HOLDERS / name)
 
 
 def clear_dead(root: Path) -> int:
@@ -57,7 +58,8 @@ def clear_dead(root: Path) -> int:
         How many were removed.
     """
     with _alone(root):
-        dead = [folder for folder in (root / layout.ATTEMPTS).glob("*") if _is_dead(folder)]
+        places = (root / of for of in (layout.ATTEMPTS, layout.HOLDERS))
+        dead = [folder for place in places for folder in place.glob("*") if _is_dead(folder)]
         for folder in dead:
             _remove(folder)
     return len(dead)

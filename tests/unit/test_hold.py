@@ -240,7 +240,7 @@ def test_live_finds_only_holds_of_the_living_when_asked(store: ClockedStore) -> 
     holding = held(Chain(store, busy).take(terms()))
     held(Chain(store, other).take(terms()))
 
-    found = live(store, [dead, gone, busy])
+    found = live(store, {dead, gone, busy})
 
     assert {name: each.claim for name, each in found.items()} == {busy: holding.claim}
 

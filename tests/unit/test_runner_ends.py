@@ -279,8 +279,11 @@ def test_attempt_stays_when_its_runner_lives(tmp_path: Path) -> None:
 
 # -- SIGKILL at each publication ------------------------------------------------------------------
 
-POINTS = [f"runner:{at}" for at in range(1, 7)] + [f"stages:{at}" for at in range(1, 4)]
-"""Runner: link, identity, blob, weights, cell, receipt.  Scripts: file, two results."""
+POINTS = [f"runner:{at}" for at in range(1, 10)] + [f"stages:{at}" for at in range(1, 4)]
+"""Runner: id of the copy, two claims, link, identity, blob, two records, receipt.
+
+Scripts: file, two results.
+"""
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -310,7 +313,7 @@ def test_job_ends_the_same_when_it_is_killed_anywhere(tmp_path: Path, point: str
 def test_points_are_all_there_are_when_counted(tmp_path: Path) -> None:
     """One more kill than there are publications kills nobody: the list above is complete."""
     desk, environment = Desk.lay(tmp_path / "copy"), killer(tmp_path / "k")
-    for point in ("runner:7", "stages:4"):
+    for point in ("runner:10", "stages:4"):
         assert desk.call(cell_job(), KILL_AT=point, **environment) == (0, "")
         (desk.root / "r.json").unlink()
         desk = Desk.lay(tmp_path / point)

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quantgrid import atomic, layout, receipts
 from quantgrid.archive.opened import configure as configure_archive
@@ -9,10 +10,14 @@ from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
 from quantgrid.durability import prove
 from quantgrid.errors import QuantgridError
+from quantgrid.held import Manners
 from quantgrid.job import Job
 from quantgrid.reload import NONE, reloader
 from quantgrid.runner import Machine, Runner
 from quantgrid.watching import Limits
+
+if TYPE_CHECKING:
+    from quantgrid.gpus import Share
 
 HELP = "run the scripts of one job under the cell contract and deposit what they made"
 
@@ -34,6 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clock-factor", default=1.0, type=float, help="how much faster time goes")
     parser.add_argument("--interruption-s", type=float, help="mean time between interruptions")
     parser.add_argument("--reload", default=NONE, help="how the view of the volume is refreshed")
+    parser.add_argument("--gpus", help="numbers of the GPUs that it may take one of, or auto")
+    parser.add_argument("--gpu-share", default=1.0, type=float, help="the part of a GPU it takes")
+    parser.add_argument("--hold-ttl-s", default=120.0, type=float, help="silence that ends a hold")
+    parser.add_argument("--patience-s", default=600.0, type=float, help="wait for other holders")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
@@ -48,6 +57,8 @@ def main(options: argparse.Namespace) -> int:
         device=options.device,
         threads=options.threads,
         limits=_limits(options),
+        gpu=_share(options),
+        manners=Manners(options.hold_ttl_s, options.patience_s),
     )
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
@@ -79,6 +90,17 @@ def _reload(job: Job, volume: Path, spec: str) -> None:
     """
     if job.corpus:
         reloader(spec)(layout.corpus_folder(volume, job.corpus, job.recipe))
+
+
+def _share(options: argparse.Namespace) -> "Share | None":
+    """What the job takes of the GPUs of this machine; None where it takes none."""
+    if options.gpus is None:
+        return None
+    from quantgrid.gpus import Share  # a job without a GPU does not pay for it
+
+    auto = options.gpus == "auto"
+    allowed = None if auto else tuple(int(number) for number in options.gpus.split(","))
+    return Share(allowed, options.gpu_share, Path(layout.GPU_LOCKS))
 
 
 def _limits(options: argparse.Namespace) -> Limits:
