@@ -107,7 +107,7 @@ class Server:
             connection.close()
             return
         request, streams = asked
-        pid = os.fork()
+        pid = fork_with_held_interrupts()
         if pid == 0:
             _run(request, streams)
         with suppress(OSError):  # the child does the same; whoever comes first
@@ -139,6 +139,24 @@ class Server:
                 selector.unregister(connection)
                 with suppress(ProcessLookupError):
                     os.killpg(pid, signal.SIGKILL)
+
+
+def fork_with_held_interrupts() -> int:
+    """Fork; the child keeps an interrupt until it lets it in (`let_interrupts_in`).
+
+    After a fork Python throws away what came to the child before its interpreter was in order, and
+    an interrupt of the runner comes as soon as it knows the child: nine in ten were lost.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    pid = os.fork()
+    if pid:
+        let_interrupts_in()
+    return pid
+
+
+def let_interrupts_in() -> None:
+    """Take interrupts from now on, and one that waits at once."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def _nothing(_: int, __: FrameType | None) -> None:
@@ -196,7 +214,10 @@ def _run(request: Mapping[str, Any], streams: Sequence[int]) -> None:
         os.chdir(request["cwd"])
         from quantgrid import stages
 
+        let_interrupts_in()
         code = stages.main([str(os.getppid()), *request["arguments"]])
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
     except Exception:  # noqa: BLE001 - nothing may return into the server's code
         traceback.print_exc()
     finally:

@@ -191,3 +191,33 @@ def test_script_starts_cold_when_no_server_answers(
     assert isinstance(started, child.ColdChild)
     assert started.wait()[0] == 3
     desk.controller.wait(timeout=10)
+
+
+_INTERRUPTED_AT_ONCE = """
+import os
+import signal
+import time
+from quantgrid import warm_server
+
+objects = [[] for _ in range(200_000)]  # a fork of torch is slow to come to its senses
+for _ in range(20):
+    pid = warm_server.fork_with_held_interrupts()
+    if pid == 0:
+        try:
+            warm_server.let_interrupts_in()
+            time.sleep(5)
+        except KeyboardInterrupt:
+            os._exit(7)
+        finally:
+            os._exit(0)
+    os.kill(pid, signal.SIGINT)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), end=" ", flush=True)
+"""
+
+
+def test_child_is_interrupted_when_the_interrupt_comes_right_after_the_fork() -> None:
+    """Ctrl-C while a job waits for its interpreter ends that job, and not 30 seconds later."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED_AT_ONCE], capture_output=True, text=True, timeout=240
+    )
+    assert done.stdout.split() == ["7"] * 20, done.stderr
