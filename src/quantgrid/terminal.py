@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SENTENCES = ("refused:", "failed:", "alarm:", "checkpointed:", "interrupted:")
+"""How a sentence of `quantgrid.errors` begins."""
+
 STOPPED = ("checkpointed:", "interrupted:", "KeyboardInterrupt")
 """Words of a job that was stopped and goes on later: no failure."""
-"""How a sentence of `quantgrid.errors` begins."""
 
 _GAP = "  "
 _MIN_NAME = 12

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from quantgrid.clock import Clock
-from quantgrid.terminal import Job, find_announced, job_owner
+from quantgrid.terminal import SENTENCES, Job, find_announced, job_owner
 from snakemake_logger_plugin_quantgrid.faces import Face
 from snakemake_logger_plugin_quantgrid.job_files import ProgressFile, find_last_words
 from snakemake_logger_plugin_quantgrid.tally import Tally
@@ -15,6 +15,11 @@ from snakemake_logger_plugin_quantgrid.told import Teller
 
 _REPLACED = frozenset({LogEvent.JOB_STARTED, LogEvent.PROGRESS})
 _SELECTING = "Select jobs to execute..."
+_STOPPING = "Terminating processes on user request"
+_AT_LEAST_ONE = "At least one job did not complete successfully."
+_ENDED = re.compile(r"(returned non-zero exit status \d+|died with [^\n]*?)\.?\s*$")
+"""How a command ended, at the end of the report that repeats all of it (subprocess)."""
+
 _OUTPUT_MISSING = re.compile(r"^Job (\d+) +completed successfully, but", re.MULTILINE)
 
 
@@ -90,6 +95,8 @@ class Board:
         if event == LogEvent.RUN_INFO:
             stats = vars(record)["stats"]
             self._tally = Tally(stats, find_announced(), self._clock.monotonic_s())
+        if self._tally is not None and str(record.msg).startswith(_STOPPING):
+            self._tally.is_stopping = True
         if self._tally is None or (event not in _REPLACED and record.msg != _SELECTING):
             self._default.handle(record)
 
@@ -122,17 +129,26 @@ class Board:
             self._face.done(tally, job, now_s - job.started_s)
 
     def _fail(self, tally: Tally, record: logging.LogRecord) -> None:
-        """The job and its own error first, then all that Snakemake has to say."""
+        """The job and its own error; Snakemake's report only where it says more than that.
+
+        Of a command that failed it repeats thousands of characters twice; its log file keeps them.
+        """
         facts = vars(record)
-        words = find_last_words(facts["log"]) or "nothing in its log says why"
-        self._lose(tally, facts["jobid"], words)
+        words = find_last_words(facts["log"])
         held = self._held.pop(record.thread, None)
-        if held is not None:
-            self._default.handle(held)
-        self._default.handle(record)
+        ended = None if held is None else _ENDED.search(str(held.msg))
+        told = words or "nothing in its log says why"
+        if ended is not None and not (words and words.startswith(SENTENCES)):
+            told += f" (its command {ended[1]})"
+        self._lose(tally, facts["jobid"], told)
+        for each in () if ended is not None else (held, record):
+            if each is not None:
+                self._default.handle(each)
 
     def _hold(self, tally: Tally, record: logging.LogRecord) -> None:
         """While jobs run, an error is followed by the JOB_ERROR of its thread, which names it."""
+        if _AT_LEAST_ONE in str(record.msg) and (tally.failures or tally.is_stopping):
+            return  # each of them is named, at once and at the end
         if tally.running:
             self._held[record.thread] = record
         else:

@@ -16,6 +16,7 @@ from snakemake_logger_plugin_quantgrid.tally import CELL_RULE, Failure, Tally
 _INSTANT = frozenset({CELL_RULE, "all"})
 """Rules whose jobs are so many or so short that a terminal only counts them."""
 
+_STOPPED_ON_REQUEST = "stopped on request; the same command goes on from what is kept"
 _MAX_JOB_ROWS = 10
 _MAX_RECALLED = 10
 _BOLD, _RED, _GREEN = 1, 31, 32
@@ -144,4 +145,5 @@ def recall(tally: Tally) -> list[str]:
         for failure in failures[:_MAX_RECALLED]
     ]
     hidden = len(failures) - len(lines)
-    return [*lines, f"and {hidden} more failed"] if hidden else lines
+    lines += [f"and {hidden} more failed"] if hidden else []
+    return [*lines, _STOPPED_ON_REQUEST] if tally.is_stopping else lines

@@ -37,6 +37,7 @@ class Tally:
         self._spent_s: dict[str, list[float]] = defaultdict(list)
         self._over: Counter[str] = Counter()
         self.done = 0
+        self.is_stopping = False
         self.running: dict[int, Job] = {}
         self.failures: dict[int, Failure] = {}
 

@@ -100,25 +100,56 @@ def desk(here: Path) -> Desk:
     return desk
 
 
-def test_board_names_job_and_cause_before_snakemakes_words_when_a_job_fails(
-    desk: Desk, here: Path
-) -> None:
-    """The real error comes first, and nothing that Snakemake says is lost."""
+_REPORT = "RuleException:\nCalledProcessError in file x, line 1:\nCommand 'long' {}."
+
+
+def test_board_names_job_and_cause_and_no_command_when_a_job_fails(desk: Desk, here: Path) -> None:
+    """The real error, once; what others say comes where it came, the long command not at all."""
     (here / "log").write_text("refused: two shards differ.\n")
     desk.start(1, logs=("log",))
     desk.clock.s = 3.2
-    desk.tell(LogEvent.ERROR, "RuleException:\nCalledProcessError", thread=9)
+    desk.tell(LogEvent.ERROR, _REPORT.format("returned non-zero exit status 78"), thread=9)
     desk.tell(None, "another thread speaks", thread=1)
     desk.fail(1, thread=9, logs=("log",))
-    assert desk.lines[1:6] == [
+    assert desk.lines[1:] == [
         "[0/4] start base n0-s1/none",
         "another thread speaks",
         "[0/4] fail  base n0-s1/none  3.2 s  refused: two shards differ.",
         "  log: log",
-        "RuleException:",
     ]
+
+
+@pytest.mark.parametrize("said", ["", "going on from checkpoint 3\n"])
+def test_board_says_how_a_command_ended_when_its_log_does_not(
+    desk: Desk, here: Path, said: str
+) -> None:
+    """A runner that was killed said nothing of it: how it ended is told, in one line."""
+    (here / "log").write_text(said)
+    desk.start(1, logs=("log",))
+    desk.tell(LogEvent.ERROR, _REPORT.format("died with <Signals.SIGKILL: 9>"))
+    desk.fail(1, logs=("log",))
+    why = said.strip() or "nothing in its log says why"
+    assert desk.lines[2].endswith(f"{why} (its command died with <Signals.SIGKILL: 9>)")
+    assert "long" not in desk.out.getvalue()
+
+
+def test_board_passes_on_a_report_that_names_no_command(desk: Desk) -> None:
+    """What Snakemake itself could not do is told by Snakemake only."""
+    desk.start(1)
+    desk.tell(LogEvent.ERROR, "RuleException:\nOSError: the disk is gone")
+    desk.fail(1)
+    assert "OSError: the disk is gone" in desk.lines
     assert "Error in rule base:" in desk.lines
-    assert "        false" in desk.lines
+
+
+def test_board_does_not_call_a_stop_on_request_a_failure(desk: Desk) -> None:
+    """Ctrl-C: whoever asked for it reads how to go on, and of no job that did not complete."""
+    desk.start(1)
+    desk.tell(None, "Terminating processes on user request, this might take some time.")
+    desk.tell(LogEvent.ERROR, "WorkflowError:\nAt least one job did not complete successfully.")
+    desk.board.close()
+    assert "did not complete" not in desk.out.getvalue()
+    assert desk.lines[-2] == "stopped on request; the same command goes on from what is kept"
 
 
 def test_board_shows_an_error_at_once_when_its_thread_says_something_else(desk: Desk) -> None:
