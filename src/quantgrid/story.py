@@ -24,23 +24,18 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
 
     Args:
         lineage: What every cell is made from.
-        cell: Its id.
+        cell: Its id, or that of a milestone.
         place: Where to look.
         link_s: Seconds that the runner gives a link here; None if no cap ends one.
     """
-    measured = lineage.cells[cell]
-    made = [lineage.weights[cell]] if cell in lineage.weights else []
-    before = [
-        (layout.owner_of(key), stage)
-        for key, stage in ((stage.record, stage) for stage in lineage.milestones.values())
-        if any(key in weights.parents.values() for weights in made)
-    ]
-    stages = [*before, *((cell, weights) for weights in made), (cell, measured)]
+    stages = stages_of(lineage, cell)
+    last = stages[-1][1]
     told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
     return {
         "cell": cell,
-        "fingerprint": measured.fingerprint,
-        "spec": measured.spec.get("cell", measured.spec),
+        "grid": lineage.grid.name,
+        "fingerprint": last.fingerprint,
+        "spec": last.spec.get("cell", last.spec),
         "archive": place.archive.store.address,
         "archived": told[-1]["archived"],
         "result": _result(place.root, cell),
@@ -48,6 +43,17 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         "stages": told,
         "do": _next_step(cell, told),
     }
+
+
+def stages_of(lineage: Lineage, cell: str) -> list[tuple[str, Stage]]:
+    """Every stage that a cell or milestone is made by, with its owner; empty when unknown."""
+    milestones = {layout.owner_of(stage.record): stage for stage in lineage.milestones.values()}
+    if cell not in lineage.cells:
+        return [(cell, milestones[cell])] if cell in milestones else []
+    made = [(cell, lineage.weights[cell])] if cell in lineage.weights else []
+    parents = {key for _, weights in made for key in weights.parents.values()}
+    before = [each for each in milestones.items() if each[1].record in parents]
+    return [*before, *made, (cell, lineage.cells[cell])]
 
 
 def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict[str, Any]:
@@ -99,12 +105,17 @@ def _result(root: Path, cell: str) -> str | None:
 def _next_step(cell: str, stages: list[dict[str, Any]]) -> str:
     base, variant = cell.split("/")
     target = layout.RESULT.format(base=base, variant=variant)
+    is_milestone = stages[-1]["stage"] == "trunk"
+    if stages[-1]["archived"] and is_milestone:
+        return "Nothing: its record is archived."
     if stages[-1]["archived"]:
         return f"Nothing: its record is archived; `snakemake --profile local {target}` folds it."
     for stage in stages:
         failure = None if stage["archived"] else stage["failure"]
         if failure and failure["is_remembered"]:
             return f"Mend the cause, then `quantgrid retry {stage['owner']}` and the same command."
+    if is_milestone:
+        return "Ask for a cell that is made from it; it goes on from what is kept."
     return f"Run `snakemake --profile local {target}`; it goes on from what is kept."
 
 
@@ -115,7 +126,8 @@ def lines(told: Mapping[str, Any]) -> list[str]:
     """A story as a person reads it: what is wrong first."""
     failed = [stage for stage in told["stages"] if stage["failure"] and not stage["archived"]]
     text = [line for stage in failed for line in _failure_lines(stage)]
-    text += [f"cell         {told['cell']}", f"fingerprint  {told['fingerprint']}"]
+    text += [f"cell         {told['cell']}", f"grid         {told['grid']}"]
+    text += [f"fingerprint  {told['fingerprint']}"]
     text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
     text.append(f"result       {told['result'] or 'not folded here'}")
     text.append(f"held         {told['hold'] or 'by nobody'}")

@@ -1,0 +1,75 @@
+"""`quantgrid why` finds what it is asked for: whoever types what a message says named no grid."""
+
+import argparse
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from quantgrid import layout
+from quantgrid.commands import why
+from quantgrid.errors import ConfigRefusal
+
+OWN = """blocks:
+  line:
+    script: train.py
+    results: {json: result.json}
+"""
+
+
+@pytest.fixture
+def told(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What the command prints in a fresh working copy with one more grid."""
+    for part in ("config", "scripts", "src/quantlm"):
+        shutil.copytree(root / part, tmp_path / part)
+    for grid in (tmp_path / "config/grids").glob("*.yaml"):
+        if grid.stem not in {"demo", "smoke"}:
+            grid.unlink()
+    (tmp_path / "config/grids/mine.yaml").write_text(OWN)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    monkeypatch.chdir(tmp_path)
+
+    def of(*options: str) -> str:
+        parser = argparse.ArgumentParser()
+        why.configure(parser)
+        assert why.main(parser.parse_args(list(options))) == 0
+        return capsys.readouterr().out
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("cell", "grid", "stages"),
+    [
+        ("n0-t100k-s0/none", "demo", ["trunk", "cooldown", "evaluate"]),
+        ("n0-t20k-s0/none", "smoke", ["trunk", "cooldown", "evaluate"]),
+        ("line-s0/own", "mine", ["own"]),
+        ("n0-s0/16384", "smoke", ["trunk"]),
+    ],
+)
+def test_why_finds_the_grid_of_a_cell_or_milestone_when_none_is_named(
+    told: Callable[..., str], cell: str, grid: str, stages: list[str]
+) -> None:
+    """Failures are told with `quantgrid why CELL`, of any grid and of milestones too."""
+    story = json.loads(told(cell, "--json"))
+
+    assert (story["cell"], story["grid"]) == (cell, grid)
+    assert [stage["stage"] for stage in story["stages"]] == stages
+    assert f"grid         {grid}" in told(cell).splitlines()
+
+
+def test_why_is_not_misled_by_a_grid_that_cannot_be_read(told: Callable[..., str]) -> None:
+    """A half-written grid of somebody hides no cell of another one."""
+    Path(layout.SECTIONS["grid"], "ahead.yaml").write_text("blocks: {x: {}}\n")
+
+    assert "grid         mine" in told("line-s0/own")
+
+
+def test_why_looks_into_the_named_grid_only_when_one_is_named(told: Callable[..., str]) -> None:
+    """A cell of two grids may be made from two corpora."""
+    with pytest.raises(ConfigRefusal, match="no grid has a cell or milestone line-s0/own"):
+        told("line-s0/own", "--grid", "demo")
