@@ -32,6 +32,9 @@ _CHAINED = (
     "During handling of the above exception, another exception occurred:",
 )
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::|$)")
+_GROUPED = re.compile(r"\s+\| ((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::.*|$))")
+"""An error in the drawn tree of an exception group; frames and code are indented or have blanks."""
+
 _NO_ROOM_IN = re.compile(r"(?:No space left on device|Disk quota exceeded)[^'\"]*['\"]([^'\"]+)")
 
 
@@ -284,18 +287,24 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def raised(lines: Sequence[str]) -> list[str]:
-    """The `Type: message` of Python's last traceback and of its causes, which come first."""
+    """The `Type: message` of Python's last traceback and of its causes, which come first.
+
+    An exception group is one error, followed by those that it holds.
+    """
     found: list[str] = []
-    inside, before = False, ""
+    inside, before, is_group = False, "", False
     for line in lines:
-        if line.endswith(_TRACEBACK):
-            inside = True
+        starts = line.endswith(_TRACEBACK) and not line.lstrip().startswith("|")
+        if starts:
+            inside, is_group = True, False
             if before not in _CHAINED:  # an earlier error that the script survived
                 found.clear()
         before = line or before
-        if line.endswith(_TRACEBACK):
-            continue
-        if inside and line and not line.startswith((" ", "\t", "|", "+")):
+        held = _GROUPED.match(line) if inside else None
+        if held:
+            found.append(f"{found.pop()}; {held[1]}" if is_group else held[1])
+            is_group = True
+        elif inside and line and not starts and not line.startswith((" ", "\t", "|", "+")):
             inside = False
             found.append(line)
     return found

@@ -10,9 +10,29 @@ from quantgrid.errors import FailureClass
 TRACEBACK = "Traceback (most recent call last):\n  File 'a.py', line 1, in f\n    g()\n"
 NOTHING = Facts()
 
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 4, in f
+  |     g()
+  | ExceptionGroup: two workers died (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "b.py", line 1, in work
+    | ValueError: a shard is short
+    +---------------- 2 ----------------
+    | MemoryError
+    +------------------------------------"""
+
 CASES = [
     # exit code, last words, facts -> kind, class, a part of the message
     (70, TRACEBACK + "KeyError: 'lost'", NOTHING, "code", "code", "KeyError: 'lost'"),
+    (
+        1,
+        GROUP,
+        NOTHING,
+        "host memory",
+        "platform",
+        "ExceptionGroup: two workers died (2 sub-exceptions); ValueError: a shard is short; Mem",
+    ),
     (1, TRACEBACK + "MemoryError", NOTHING, "host memory", "platform", "MemoryError"),
     (-9, "step 3", Facts(oom_kills=1), "host memory", "platform", "killed it for memory"),
     (137, "step 3", Facts(oom_kills=2), "host memory", "platform", "killed it for memory"),

@@ -141,6 +141,25 @@ def test_shell_script_runs_when_it_is_executable(tmp_path: Path) -> None:
     assert desk.record()["results"] == {"step": 1, "loss": 0.5}
 
 
+@pytest.mark.parametrize("first", ["#!/nowhere/sh", "echo no interpreter is named"])
+def test_script_that_cannot_start_is_refused_with_its_first_line(
+    tmp_path: Path, first: str
+) -> None:
+    """The system says `No such file` of a file that is there: what it misses is the interpreter."""
+    block = {"script": "code/run.sh", "results": {"last_line": "m.csv"}}
+    desk = OwnDesk.lay(tmp_path, SUM, {}, {"run.sh": f"{first}\n"})
+    path = tmp_path / "code" / "run.sh"
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    desk.declare(block)
+
+    code, text = desk.run()
+
+    assert code == 78
+    assert "refused: run.sh cannot be started" in text
+    assert f"seen {first!r}" in text
+    assert "first line of the script" in text
+
+
 @pytest.mark.parametrize(
     ("ending", "words"),
     [

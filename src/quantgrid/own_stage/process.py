@@ -107,9 +107,20 @@ def _start(
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
         )
     except OSError as error:
-        raise ConfigRefusal(
-            f"{command[0]} cannot be started", seen=error.strerror, where=error.filename
-        ) from error
+        raise _unstartable(Path(command[0]), error) from error
+
+
+def _unstartable(program: Path, error: OSError) -> ConfigRefusal:
+    """Why a program that is there cannot be started; its private copy is gone when this is read."""
+    with suppress(OSError), program.open("rb") as file:
+        first = file.readline(200).decode(errors="replace").strip()
+        return ConfigRefusal(
+            f"{program.name} cannot be started: {error.strerror}",
+            expected="a first line such as #!/bin/sh with an interpreter that is installed",
+            seen=repr(first),
+            do="Mend the first line of the script, or its end of lines if it came from Windows.",
+        )
+    return ConfigRefusal(f"{program} cannot be started", seen=error.strerror)
 
 
 def _die_with_parent() -> None:

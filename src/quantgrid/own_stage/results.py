@@ -132,6 +132,7 @@ def _checked(found: Mapping[str, Any], names: Sequence[str] | None, where: str) 
             expected=", ".join(names or ("a number by name",)),
             seen=", ".join(scalars) or "nothing",
             where=where,
+            do="It ended with 0 all the same; the log shows what it said, `results` what is read.",
         )
     taken = {name: scalars[name] for name in names or scalars}
     for name, value in taken.items():
