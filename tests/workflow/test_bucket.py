@@ -10,6 +10,8 @@ from s3_proxy import proxy
 from s3_server import Server
 from working_copy import CELLS, WorkingCopy, lay
 
+pytestmark = pytest.mark.timeout(900)  # of several runs of a grid, each job with a bucket
+
 
 def _aim(copy: WorkingCopy, address: str) -> None:
     """Let the configuration of a working copy name a bucket."""
