@@ -273,6 +273,27 @@ def test_launch_is_won_by_one_when_two_race(desk: Desk) -> None:
     assert "2/2 cells" in desk.quantgrid("attach")
 
 
+def test_launch_waits_for_its_turn_when_another_is_at_work(desk: Desk) -> None:
+    """No second Snakemake is started beside one that has not come to the lock yet."""
+    path = desk.root / layout.LAUNCH_LOCK
+    path.parent.mkdir(parents=True)
+    with path.open("w") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        second = desk.start("launch")
+        opened = Path(f"/proc/{second.pid}/fd")
+        await_true(
+            lambda: any(each.resolve() == path for each in opened.iterdir()), "it never asked"
+        )
+        assert [each.pid for each in working_in(desk.root)] == [second.pid]
+        assert not (desk.root / layout.CONTROLLER_LOGS).exists()
+
+    said, _ = second.communicate(timeout=BOUND_S)
+    assert "Launched" in said
+    desk.await_work()
+    desk.release()
+    assert "2/2 cells" in desk.quantgrid("attach")
+
+
 def test_launch_tells_the_real_error_first_when_snakemake_cannot_start(desk: Desk) -> None:
     """The first line is the error itself, the last one the place of the whole log."""
     (desk.root / "Snakefile").write_text("raise ValueError('no such moon')\n")
