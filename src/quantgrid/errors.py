@@ -15,6 +15,7 @@
         |-- DataFault        65  data         bytes that are not what their digest says
         |-- DeviceFault      69  device       an accelerator that is lost, full or wrong
         `-- PlatformFault    71  platform     disk, network or service of the machine
+            |-- CallFault    71  platform     a call to a rented platform that did not return
             |-- Unanswered   71  platform     a store did not answer within its caller's patience
             `-- Waiting      71  platform     work that is done and waits to be deposited
 

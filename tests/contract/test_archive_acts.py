@@ -14,7 +14,7 @@ from quantgrid.archive import Archive, bulk, waiting
 from quantgrid.archive.index import Index
 from quantgrid.archive.record import parse_record
 from quantgrid.archive.verify import verify
-from quantgrid.errors import ArchiveRefusal, DataFault, PlatformFault
+from quantgrid.errors import ArchiveRefusal, DataFault, PlatformFault, Waiting
 from quantgrid.lineage import Lineage
 from quantgrid.store import open_store
 from small_disk import SmallDisk
@@ -284,7 +284,7 @@ def test_deposit_waits_when_the_disk_is_full_while_it_is_read_back(
     source.write_bytes(data)
     record = body(files={"w": data})
 
-    with pytest.raises(waiting.Kept, match="cannot keep a copy"):
+    with pytest.raises(Waiting, match="cannot keep a copy"):
         waiting.deposit_or_keep(root, archive, key_of(record), record, {"w": source}, clock=CLOCK)
     assert archive.find_record(key_of(record)) is None
 

@@ -53,4 +53,5 @@ def test_platform_tells_its_jobs_all_that_it_limits(copy: WorkingCopy) -> None:
         "--cap-s": 86400,
         "--interruption-s": 14400,
         "--clock-factor": 120,
+        "--hold-ttl-s": 120,
     }

@@ -24,18 +24,28 @@ def main(options: argparse.Namespace) -> int:
     """
     from quantgrid.clock import SystemClock
     from quantgrid.corpus.seal import seal
-    from quantgrid.load import load_corpus, load_platform, load_settings
+    from quantgrid.load import load_corpus
     from quantgrid.reload import reloader
 
     root = options.root.absolute()
-    reload = options.reload or load_platform(root, load_settings(root, {}).platform).reload
     sealed = seal(
         load_corpus(root, options.corpus),
         options.volume.absolute(),
         options.prepared.absolute(),
         options.sentinel.absolute(),
         clock=SystemClock(),
-        reload=reloader(reload),
+        reload=reloader(options.reload or _configured(root)),
     )
     print(f"sealed {sealed.corpus}: {sealed.num_shards} shards, {sealed.num_tokens:,} tokens")
     return 0
+
+
+def _configured(root: Path) -> str:
+    """How the configured platform refreshes a view; a folder without configuration needs none."""
+    from quantgrid import layout
+    from quantgrid.load import load_platform, load_settings
+    from quantgrid.reload import NONE
+
+    if not (root / layout.CONFIG).exists():
+        return NONE
+    return load_platform(root, load_settings(root, {}).platform).reload
