@@ -177,7 +177,7 @@ def test_results_are_equal_when_everything_is_killed_at_checkpoints(
     copy = laid(tmp_path / "copy", blocks={"line": slow_line()})
     killer = Killer(copy, GRID)
 
-    assert killer.at_step("kept/2/", tmp_path / "hook")
+    assert killer.at_step("kept/1/", tmp_path / "hook")
     assert killer.at_step("kept/3/", tmp_path / "hook")
     copy.snakemake(grid=GRID)
 
@@ -213,7 +213,7 @@ def test_results_are_equal_when_the_controller_is_interrupted(
 def test_gpt_trainer_gives_equal_numbers_when_killed_and_resumed(tmp_path: Path) -> None:
     """A one-file trainer with argparse and its own checkpoint, never edited, bit for bit."""
     block = shipped("gpt")
-    short = "--max-iters 160 --eval-interval 5 --eval-iters 2"
+    short = "--max-iters 200 --eval-interval 40 --eval-iters 2"
     block |= {"axes": {"lr": [0.003]}, "arguments": f"{block['arguments']} {short}"}
     quiet = laid(tmp_path / "quiet", blocks={"gpt": block})
     quiet.snakemake(grid=GRID)
