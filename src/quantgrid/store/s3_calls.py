@@ -79,7 +79,7 @@ _TOLD: Mapping[str, tuple[str, str]] = {
     "SignatureDoesNotMatch": ("the store does not accept this secret key", _CREDENTIALS),
     "ExpiredToken": ("the credentials have expired", _CREDENTIALS),
     "ExpiredTokenException": ("the credentials have expired", _CREDENTIALS),
-    "InvalidToken": ("the store does not accept this session token", _CREDENTIALS),
+    "InvalidToken": ("the store does not accept this temporary token", _CREDENTIALS),
     "TokenRefreshRequired": ("the credentials have expired", _CREDENTIALS),
     "RequestTimeTooSkewed": (
         "the clock of this machine is too far from the store's",
