@@ -75,6 +75,7 @@ class Order(NamedTuple):
         volume: Id of the volume to mount; empty for none.
         mount: Where it is mounted.
         deadline_s: When the machine ends itself, come what may.
+        options: What only some platforms know, such as the size of a disk; others pass it by.
     """
 
     name: Name
@@ -86,6 +87,7 @@ class Order(NamedTuple):
     volume: str
     mount: str
     deadline_s: float
+    options: tuple[tuple[str, str], ...] = ()
 
 
 class MachineState(StrEnum):
