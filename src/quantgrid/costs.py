@@ -9,44 +9,14 @@ first block that declares them.
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 
-from quantgrid import layout, yaml_lines
-from quantgrid.errors import ConfigRefusal
-from quantgrid.forms import METHODS, refuse_unknown
+from quantgrid.devices import Device
+from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
-from quantgrid.load import Validate, check, names
 from quantgrid.spec import BASE, Cell, Model
 
 FORWARD_PART = 1 / 3
 """Of the operations of a training step."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
-    """Price and expected speed of a device.
-
-    Args:
-        name: Name of the device.
-        usd_per_hour: Dollars of an hour.
-        cell_s: Seconds that a cell takes besides its arithmetic.
-        sustained: Pairs of parameters and sustained 10^12 operations a second, ascending.
-    """
-
-    name: str
-    usd_per_hour: float
-    cell_s: float
-    sustained: tuple[tuple[int, float], ...]
-
-    def tflops(self, parameters: int) -> float:
-        """Sustained speed for a size: a line in logarithms, flat beyond both ends."""
-        for (small, slow), (large, fast) in pairwise(self.sustained):
-            if small <= parameters <= large:
-                part = math.log(parameters / small) / math.log(large / small)
-                return slow * math.exp(part * math.log(fast / slow))
-        smallest, largest = self.sustained[0], self.sustained[-1]
-        return smallest[1] if parameters < smallest[0] else largest[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +28,6 @@ class BlockCost:
     flops: float
     hours: float
     usd: float
-
-
-def load_device(root: Path, name: str, validate: Validate | None = None) -> Device:
-    """A device of `config/devices`.
-
-    Raises:
-        ConfigRefusal: when it is not there (lists the devices) or cannot be meant.
-    """
-    known = names(root, "device")
-    refuse_unknown([name], known, lambda *_: layout.SECTIONS["device"], "device")
-    document = yaml_lines.read(layout.section_file(root, "device", name), root=root)
-    check(document.data, document.where, layout.schema_file(root, "device"), validate)
-    sustained = tuple((each["parameters"], each["tflops"]) for each in document.data["sustained"])
-    if any(small >= large for (small, _), (large, _) in pairwise(sustained)):
-        raise ConfigRefusal(
-            f"the sizes of device {name} do not ascend", where=document.where("sustained")
-        )
-    return Device(
-        name=name,
-        usd_per_hour=document.data["usd_per_hour"],
-        cell_s=document.data["cell_s"],
-        sustained=sustained,
-    )
 
 
 def block_costs(grid: Grid, device: Device) -> list[BlockCost]:

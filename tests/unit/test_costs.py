@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from quantgrid.costs import BlockCost, Device, block_costs, load_device, total, training_flops
+from quantgrid.costs import BlockCost, block_costs, total, training_flops
+from quantgrid.devices import Device, load_device
 from quantgrid.errors import ConfigRefusal
 from quantgrid.grid import Grid
 from quantgrid.load import load_grid, load_model
 from quantgrid.main import dispatch
 
-FREE = Device(name="d", usd_per_hour=0.0, cell_s=0.0, sustained=((1, 1.0),))
+FREE = Device(
+    name="d", usd_per_hour=0.0, source="s", date="2026-01-01", cell_s=0.0, sustained=((1, 1.0),)
+)
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,8 @@ def main(options: argparse.Namespace) -> int:
 
 def _print_costs(grid: Grid, root: Path, options: argparse.Namespace) -> None:
     """One line a block: cells, operations, hours, dollars."""
-    from quantgrid.costs import block_costs, load_device, total  # only this option needs it
+    from quantgrid.costs import block_costs, total  # only this option needs it
+    from quantgrid.devices import load_device
 
     blocks = block_costs(grid, load_device(root, options.blocks))
     rows = [*blocks, total(blocks)]
