@@ -84,8 +84,9 @@ def commands() -> str:
 
 
 def layout_tables() -> str:
-    """The paths of the project as layout.py spells them, section by section."""
-    text = (ROOT / "src" / "quantgrid" / "layout.py").read_text()
+    """The paths of the project as the modules of layout spell them, section by section."""
+    modules = sorted((ROOT / "src" / "quantgrid" / "layout").glob("*.py"))
+    text = "\n".join(path.read_text() for path in modules)
     parts = re.split(r"^# -- (.+?) -+$", text, flags=re.MULTILINE)[1:]
     return "\n\n".join(
         f"### {title.strip().capitalize()}\n\n{table}"
@@ -188,7 +189,7 @@ def _layout_section(body: str) -> str:
                 rows.append((f"`{name}`", f"`{path}`"))
             case ast.FunctionDef(name=name):
                 rows.append((f"`{name}()`", ast.get_docstring(node) or ""))
-    return _table(("name in `layout.py`", "path or meaning"), rows) if rows else ""
+    return _table(("name in `layout`", "path or meaning"), rows) if rows else ""
 
 
 if __name__ == "__main__":

@@ -1,0 +1,17 @@
+"""Paths of what is submitted to SLURM: both ends of a submission write in the working copy."""
+
+__all__ = ["SLURM", "slurm_file", "slurm_log"]
+
+# -- submissions to SLURM -------------------------------------------------------------------------
+
+SLURM = "work/slurm"
+
+
+def slurm_file(subject: str, part: str) -> str:
+    """A file of a subject's submissions: its ledger, or the start or end of one of them."""
+    return f"{SLURM}/{subject.replace('/', '~')}.{part}"
+
+
+def slurm_log(subject: str, token: str) -> str:
+    """What SLURM itself, and the shell of a submission, have to say."""
+    return f"logs/slurm/{subject.replace('/', '~')}.{token}.log"
