@@ -51,3 +51,11 @@ include: "rules/report.smk"
 
 onstart:
     plan.start(workflow)
+
+
+onsuccess:
+    plan.end(is_done=True)
+
+
+onerror:
+    plan.end(is_done=False)

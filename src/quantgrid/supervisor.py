@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from quantgrid import atomic, layout, processes, standing, stopping
+from quantgrid import atomic, layout, noticing, processes, standing, stopping
 from quantgrid.clock import SystemClock, timestamp
 from quantgrid.controller import SUPERVISOR
 from quantgrid.standing import Holder
@@ -57,6 +57,7 @@ def supervise(root: Path, name: str, command: list[str]) -> int:
     left = stopping.stop(holder, _grace_s(root, name))
     facts = {"controller": name, "exit_code": code, "at": timestamp(clock.now()), "killed": left}
     atomic.publish_json(root / layout.controller_end(name), facts)
+    noticing.of_controller(root, name, code)
     return code if code >= 0 else 128 - code
 
 

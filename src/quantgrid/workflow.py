@@ -14,13 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, durability, layout, room, terminal, warm_server
+from quantgrid import atomic, durability, layout, noticing, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
-from quantgrid.elsewhere import held_elsewhere
 from quantgrid.errors import ConfigRefusal, QuantgridError
-from quantgrid.failures import remembered
 from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
@@ -28,10 +26,10 @@ from quantgrid.load import Platform, Settings, load_grid, load_platform, load_se
 from quantgrid.pace import asked, collect_rarely, look_only_when_needed
 from quantgrid.place import refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
-from quantgrid.receipts import vouch
-from quantgrid.select import AnyCell, choose
+from quantgrid.planning import make_plan
+from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
-from quantgrid.wanted import is_page_of, local_results, publish_wanted, shown_cells
+from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
 
 Wildcards = Any
 
@@ -303,6 +301,7 @@ class Workflow:
             archive = opened.of(self.settings, self.root)
             room.prove(self.plan, self.platform, self.root / self.settings.volume, archive.store)
             Controller(self.root, archive.store, grace_s=self.platform.own_grace_s).start()
+            noticing.publish_place(self.root, self.code, archive.store.address)
             waiting.start(self.root, archive, SystemClock())
             if self.platform.warm and self.lineage.grid.cells and self.plan.num_to_make > 1:
                 warm_server.start()
@@ -310,6 +309,15 @@ class Workflow:
                 look_only_when_needed(snakemake.scheduler)
         except QuantgridError as error:
             stop(error)
+
+    def end(self, *, is_done: bool) -> None:
+        """After the last job: whoever is named by `notify` hears how it ended."""
+        store = opened.of(self.settings, self.root).store
+        if is_done and self.plan:
+            wanted = {cell.id: self._fingerprints[cell.id] for cell in self.plan.wanted}
+            noticing.of_grid(self.grid, wanted, self.code, store)
+        elif self.plan:
+            noticing.of_failures(self.grid, self.root, self.code, store)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -352,23 +360,6 @@ class Workflow:
     def _fresh(self, relative: str, record: str) -> str:
         atomic.publish_json(self.root / relative, {"record": record})
         return relative
-
-
-def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
-    """Look at the archive and the local results once.
-
-    Raises:
-        ArchiveRefusal: when the archive is not the one that holds this working copy's deposits.
-    """
-    archive = opened.of(settings, root)
-    index = archive.index()
-    identity, others = archive.find_identity(), archive.other_identities()
-    vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
-    wanted = choose(lineage.grid.every, settings.select)
-    local = local_results(root, lineage.grid.every)
-    plan = Plan(lineage, index, local, wanted, remembered(root))
-    waits = settings.on_held == "wait"
-    return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))
 
 
 def stop(error: QuantgridError) -> NoReturn:

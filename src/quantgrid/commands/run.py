@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quantgrid import atomic, layout, receipts
+from quantgrid import atomic, layout, receipts, standing
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
@@ -73,12 +73,35 @@ def main(options: argparse.Namespace) -> int:
         deposit = runner.run(job, progress=progress)
     except QuantgridError as error:
         _tell(end, error.exit_code, str(error))
+        _notice(runner, options.job, error)
         raise
     except SystemExit as told:
         _tell(end, told.code, None)
+        _notice(runner, options.job, told)
         raise
     receipts.publish(root / options.receipt, deposit)
+    _notice_silence(runner)
     return 0
+
+
+def _notice(runner: Runner, job: str, error: BaseException) -> None:
+    """Somebody hears of an alarm or a refusal, whether the controller lives or not."""
+    from quantgrid import noticing  # a job that ends well does not pay for it
+
+    machine = runner.machine
+    noticing.of_attempt(
+        machine.root, machine.code, runner.archive.store, Job.from_json(job), error
+    )
+    noticing.of_dead_controller(machine.root, machine.code, runner.archive.store)
+
+
+def _notice_silence(runner: Runner) -> None:
+    """Whoever lives tells that the controller does not."""
+    machine = runner.machine
+    if standing.look(machine.root).state is standing.State.DIED:
+        from quantgrid import noticing  # nearly never
+
+        noticing.of_dead_controller(machine.root, machine.code, runner.archive.store)
 
 
 def _reload(job: Job, volume: Path, spec: str) -> None:

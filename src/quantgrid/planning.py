@@ -1,0 +1,30 @@
+"""Makes the plan: looks at the archive, the local results and the holds of others, once."""
+
+from pathlib import Path
+
+from quantgrid.archive import opened
+from quantgrid.elsewhere import held_elsewhere
+from quantgrid.failures import remembered
+from quantgrid.lineage import Lineage
+from quantgrid.plan import Plan
+from quantgrid.receipts import vouch
+from quantgrid.select import choose
+from quantgrid.settings import Settings
+from quantgrid.wanted import local_results
+
+
+def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
+    """Look at the archive and the local results once.
+
+    Raises:
+        ArchiveRefusal: when the archive is not the one that holds this working copy's deposits.
+    """
+    archive = opened.of(settings, root)
+    index = archive.index()
+    identity, others = archive.find_identity(), archive.other_identities()
+    vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
+    wanted = choose(lineage.grid.every, settings.select)
+    local = local_results(root, lineage.grid.every)
+    plan = Plan(lineage, index, local, wanted, remembered(root))
+    waits = settings.on_held == "wait"
+    return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))
