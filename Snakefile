@@ -38,11 +38,6 @@ rule all:
         plan.targets,
 
 
-rule corpus:
-    input:
-        plan.sentinel,
-
-
 include: "rules/corpus.smk"
 include: "rules/cells.smk"
 include: "rules/archive.smk"

@@ -1,6 +1,11 @@
 # Raw text becomes shards and a manifest; another process re-reads them and publishes the sentinel.
 
 
+rule corpus:
+    input:
+        plan.sentinel,
+
+
 rule prepare:
     output:
         layout.PREPARED,

@@ -52,7 +52,7 @@ def of_dead_controller(root: Path, code: Path, store: Store) -> None:
     """Tell that the controller of a working copy died, when it did; a look costs nearly nothing."""
     seen = standing.look(root)
     if seen.state is standing.State.DIED and seen.holder:
-        text = f"the controller died ({seen.holder}); the job that tells this goes on alone"
+        text = f"the controller died ({seen.holder}); what its jobs saved is kept"
         _tell(Event(Kind.SILENCE, seen.holder.id, text), code, store)
 
 
@@ -66,8 +66,7 @@ def of_controller(root: Path, name: str, exit_code: int) -> None:
     """
     place = _find_place(root)
     if exit_code < 0 and -exit_code not in _ASKED and place:
-        text = f"the controller was killed by signal {-exit_code}; its jobs were ended, their state"
-        text += " is kept, and the same command goes on from there"
+        text = f"the controller died of signal {-exit_code}; what its jobs saved is kept"
         _tell(
             Event(Kind.SILENCE, name, text), Path(place["code"]), open_store(place["archive"], root)
         )

@@ -186,7 +186,7 @@ def _post(whom: "Notify", body: bytes, environ: Mapping[str, str]) -> bool:
     headers = {"Content-Type": "application/json", "User-Agent": "quantgrid"}
     try:
         with urlopen(Request(address, body, headers), timeout=whom.timeout_s) as answer:  # noqa: S310 - checked above
-            return 200 <= answer.status < 300
+            return bool(200 <= answer.status < 300)
     except (URLError, OSError, ValueError) as error:
         code = getattr(error, "code", "")
         return _failed(f"the webhook at {parts.hostname}", f"{type(error).__name__} {code}".strip())

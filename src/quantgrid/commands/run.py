@@ -89,9 +89,7 @@ def _notice(runner: Runner, job: str, error: BaseException) -> None:
     from quantgrid import noticing  # a job that ends well does not pay for it
 
     machine = runner.machine
-    noticing.of_attempt(
-        machine.root, machine.code, runner.archive.store, Job.from_json(job), error
-    )
+    noticing.of_attempt(machine.root, machine.code, runner.archive.store, Job.from_json(job), error)
     noticing.of_dead_controller(machine.root, machine.code, runner.archive.store)
 
 
