@@ -52,6 +52,8 @@ check: $(VENV)/dev.stamp ## Lint, formats, types, layers, rules, policy: all tha
 	@mypy
 	@echo "== import-linter: who may import whom"
 	@lint-imports --no-logo
+	@echo "== claims: what the documents say of cells, against the ledger"
+	@quantgrid claims --ledger-only *.md docs/*/*.md
 	@echo "== Policy tests: sizes, paths, names, rules (snakemake --lint), profiles, documents"
 	@$(PYTEST) tests/policy
 

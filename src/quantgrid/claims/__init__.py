@@ -1,0 +1,1 @@
+"""What documents say about cells, compared with the ledger and the archive (incident 6)."""
