@@ -1,8 +1,10 @@
-"""An archive in a folder and in a bucket, and the commands that act on it."""
+"""An archive in a folder and in a bucket, commands that act on it; and platforms that rent."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from platform_worlds import WORLDS, PlatformWorld, until, world_of
 
 from acts import DATA, Call, calling
 from core_parts import body, put
@@ -50,3 +52,21 @@ def call(tmp_path: Path, root: Path, address: str) -> Call:
     clone = tmp_path / "clone"
     clone.mkdir()
     return calling(root, address, clone)
+
+
+@pytest.fixture(params=sorted(WORLDS), scope="session")
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PlatformWorld]:
+    """One platform for all tests: each of them leaves nothing behind."""
+    with world_of(request.param)(tmp_path_factory.mktemp(request.param)) as world:
+        yield world
+
+
+@pytest.fixture
+def world(shared: PlatformWorld) -> Iterator[PlatformWorld]:
+    """The platform; whatever a test rents is ended, and the end is confirmed by the bill."""
+    yield shared
+    for machine in shared.billing():
+        shared.platform.stop(machine)
+    until(lambda: shared.billing() == set())
