@@ -114,6 +114,40 @@ def failure_kinds() -> str:
     return _table(("kind", "class", "meaning"), rows)
 
 
+def incidents() -> str:
+    """Every incident that a test plays: what happened, what stops it, and what remains."""
+    files = sorted((ROOT / "tests" / "incidents").glob("test_*.py"))
+    return "\n\n".join(_incident(path) for path in files)
+
+
+def _incident(path: Path) -> str:
+    tree = ast.parse(path.read_text())
+    title, *parts = (ast.get_docstring(tree) or "").split("\n\n")
+    played = [
+        f"- {_first_line(node)}"
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    said = [f"**{word}** {_lines(text)}" for word, text in map(_labelled, parts) if text]
+    test = f"Played by [{path.name}](tests/incidents/{path.name}):"
+    return "\n\n".join([f"## {title.rstrip('.')}", *said, "\n".join([test, "", *played])])
+
+
+def _labelled(part: str) -> tuple[str, str]:
+    word, mark, text = " ".join(part.split()).partition(": ")
+    is_label = bool(mark) and word in {"Incident", "Guard", "Guards", "Remains"}
+    return (f"{word}:", text) if is_label else ("", "")
+
+
+def _lines(text: str) -> str:
+    """One sentence a line."""
+    return re.sub(r"(?<=[a-z)`])\. (?=[A-Z`])", ".\n", text)
+
+
+def _first_line(node: ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or node.name).split("\n\n")[0].replace("\n", " ")
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "contract": contract_table,
     "exit-codes": exit_codes,
@@ -125,6 +159,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "layout": layout_tables,
     "decisions": decisions,
     "places": places,
+    "incidents": incidents,
 }
 
 
