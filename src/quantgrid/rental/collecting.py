@@ -25,15 +25,23 @@ class Outcome(NamedTuple):
 
     Args:
         job: The job.
-        is_done: Whether its outputs are here.
-        code: Of its process; 71 where there was none.
+        code: 0 when its outputs are here; of its process, or of what went wrong around it.
         sentence: What a person has to know of a failure.
     """
 
     job: str
-    is_done: bool
-    code: int = 0
+    code: int = EXIT_DONE
     sentence: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outputs are here."""
+        return self.code == EXIT_DONE
+
+    @classmethod
+    def failed(cls, job: str, error: QuantgridError) -> "Outcome":
+        """What became of a job around which something went wrong."""
+        return cls(job, error.exit_code, str(error))
 
 
 def verifier(archive: Archive) -> Verify:
@@ -97,7 +105,7 @@ class Collector(NamedTuple):
         outcome = self._judged(task, order, end)
         if outcome is None:
             return None
-        bundle.fetch_files(self.register.store, self.root, _files(order, end, outcome.is_done))
+        bundle.fetch_files(self.register.store, self.root, _files(order, end, outcome))
         return outcome
 
     def tell(self, task: Task) -> None:
@@ -107,7 +115,7 @@ class Collector(NamedTuple):
     def _judged(self, task: Task, order: TaskOrder, end: TaskEnd) -> Outcome | None:
         if end.code != EXIT_DONE:
             said = end.sentence or f"failed: the job ended with code {end.code}."
-            return Outcome(task.job, is_done=False, code=end.code, sentence=said)
+            return Outcome(task.job, end.code, said)
         missing = set(order.outputs) - {item.path for item in end.files}
         if missing:
             return _unbelieved(task, f"and did not make {', '.join(sorted(missing))}")
@@ -116,20 +124,19 @@ class Collector(NamedTuple):
             return None
         if not verified:
             return _unbelieved(task, f"and {', '.join(end.records)} is not whole in the archive")
-        return Outcome(task.job, is_done=True)
+        return Outcome(task.job)
 
 
-def _files(order: TaskOrder, end: TaskEnd, is_done: bool) -> Iterator[Item]:  # noqa: FBT001
+def _files(order: TaskOrder, end: TaskEnd, outcome: Outcome) -> Iterator[Item]:
     """What may be published, outputs last; a machine chooses no other path."""
     outputs = set(order.outputs)
     for item in end.files:
         is_beside = any(item.path.startswith(f"{folder}/") for folder in order.also)
         if item.path not in outputs and (item.path == order.log or is_beside):
             yield item
-    if is_done:
+    if outcome.is_done:
         yield from (item for item in end.files if item.path in outputs)
 
 
 def _unbelieved(task: Task, what: str) -> Outcome:
-    fault = PlatformFault(f"the machine said that it was done, {what}")
-    return Outcome(task.job, is_done=False, code=fault.exit_code, sentence=str(fault))
+    return Outcome.failed(task.job, PlatformFault(f"the machine said that it was done, {what}"))

@@ -58,7 +58,7 @@ class Facts(NamedTuple):
     clock_factor: float = 1.0
     cap_s: float | None = None
     grace_s: float = 30.0
-    options: Mapping[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    options: Mapping[str, Any] = {}
 
     def real_s(self, nominal_s: float) -> float:
         """Seconds of the store's clock for seconds of the platform's."""

@@ -73,4 +73,3 @@ def placed(
             continue
         known[known.index(chosen)] = chosen._replace(num_tasks=chosen.num_tasks + 1)
         yield task, chosen.subject
-

@@ -4,15 +4,13 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 
 from quantgrid import processes
 from quantgrid.archive import Archive
 from quantgrid.atomic import start_of
-from quantgrid.errors import ConfigRefusal
 from quantgrid.rental.briefing import Briefing
 from quantgrid.rental.collecting import Collector, verifier
 from quantgrid.rental.facts import Facts
@@ -24,31 +22,11 @@ from quantgrid.rental.rounds import Rounds, Wanted, Ways
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import House, Tenant
 
-_PACKAGE = "snakemake_executor_plugin_"
 _HOUR_S = 3600.0
 _OVERHEAD_S = 420.0
 """What a promise has beside boot and computing: five minutes for the end, grace, rounding."""
 _FRESH_S = 60.0
 """For so long the ways to get a machine are not asked for again."""
-
-
-def connect(facts: Facts, environ: Mapping[str, str] = os.environ) -> Platform:
-    """The platform that the facts name, through its plugin package.
-
-    Raises:
-        ConfigRefusal: when no package reaches it.
-    """
-    try:
-        package = import_module(f"{_PACKAGE}{facts.adapter}")
-    except ModuleNotFoundError as error:
-        raise ConfigRefusal(
-            f"nothing here reaches platform {facts.name}",
-            expected=f"a package {_PACKAGE}{facts.adapter}",
-            seen=str(error),
-            do="Install it, or choose another platform.",
-        ) from error
-    platform: Platform = package.connect(facts, environ)
-    return platform
 
 
 class Workers:
@@ -83,7 +61,7 @@ def controller_name() -> str:
 def is_dead(by: str) -> bool:
     """Whether a controller is dead for sure: of another machine nobody here knows that."""
     place, *words = by.split(".")
-    is_ours = place == _place() and len(words) == 3 and words[0].isdigit()  # noqa: PLR2004
+    is_ours = place == _place() and len(words) == 3 and words[0].isdigit()
     return is_ours and start_of(int(words[0])) != words[1]
 
 

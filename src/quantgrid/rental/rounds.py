@@ -104,7 +104,7 @@ class Rounds:
         self.last: dict[str, Lease] = {}
         """The newest state of every lease that was ever stepped here."""
         self.open: dict[str, Lease] = {}
-        """All leases of this platform and account that are not over, as the last round read them."""
+        """The leases of this platform and account that were not over when the round began."""
         self._wanted: dict[str, Wanted] = {}
         self._cancelled: set[str] = set()
         self._volatile: dict[str, Lease] = {}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from quantgrid.errors import DataFault, PlatformFault, QuantgridError
+from quantgrid.errors import PlatformFault, QuantgridError
 from quantgrid.rental.collecting import Collector, Outcome
 from quantgrid.rental.lease import End, Lease, Phase
 from quantgrid.rental.packing import Kind, Load, placed
@@ -142,7 +142,7 @@ class Tenant:
             self._say(str(fault))
             self._asked.append(request)
         except QuantgridError as error:
-            self._outcomes.append(Outcome(request.job, False, error.exit_code, str(error)))
+            self._outcomes.append(Outcome.failed(request.job, error))
 
     def _task(self, request: Request) -> Work:
         task, data = Task(request.job, 1), self.store.find(task_key(Task(request.job, 1)))
@@ -165,7 +165,7 @@ class Tenant:
             self._say(str(fault))
             return
         except QuantgridError as error:
-            outcome = Outcome(work.task.job, False, error.exit_code, str(error))
+            outcome = Outcome.failed(work.task.job, error)
         if outcome:
             self._finish(work, outcome)
 
@@ -290,9 +290,9 @@ def _lost(work: Work, lease: Lease) -> Outcome:
         seen=f"{lease.attempt} machines, {lease.links} links, {lease.interruptions} interruptions, "
         f"{lease.failures} failures",
         where=f"{lease.platform}, lease {lease.subject[:12]}",
-        do="`quantgrid leases --all` shows it; the next call starts anew from the newest checkpoint.",
+        do="`quantgrid leases --all` shows it; the next call goes on from the newest checkpoint.",
     )
-    return Outcome(work.task.job, False, fault.exit_code, str(fault))
+    return Outcome.failed(work.task.job, fault)
 
 
 def _unlucky(work: Work) -> Outcome:
@@ -300,4 +300,4 @@ def _unlucky(work: Work) -> Outcome:
         f"{work.request.cell} was given to {_MAX_LEASES} leases, and none of them did it",
         do="`quantgrid leases --all` shows how they ended.",
     )
-    return Outcome(work.task.job, False, fault.exit_code, str(fault))
+    return Outcome.failed(work.task.job, fault)
