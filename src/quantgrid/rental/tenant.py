@@ -152,7 +152,7 @@ class Tenant:
         if data is None:
             order = request.order()
             self.store.put_once(task_key(task), order.to_bytes())
-            data = self.store.get(task_key(task))
+            data = self.store.find(task_key(task)) or order.to_bytes()
         return Work(request, task, TaskOrder.parse(data, task_key(task)))
 
     # -- what ended -------------------------------------------------------------------------------
