@@ -53,7 +53,7 @@ class PlatformWorld(Protocol):
 
 
 World = Callable[[Path], AbstractContextManager[PlatformWorld]]
-WORLDS = {"plain": "plain_world"}
+WORLDS = {"plain": "plain_world", "runpod": "runpod_world"}
 """Name of a platform to the module whose function `world` plays it."""
 
 
