@@ -124,7 +124,7 @@ def _damage(folder: Path, fault: Fault) -> None:
     if not files or fault.damage == "none":
         return
     newest, data = files[-1], bytearray(files[-1].read_bytes())
-    match fault.damage:
+    match fault.damage if data else "none":  # an earlier link may have left it empty
         case "truncate":
             newest.write_bytes(data[: len(data) // 2])
         case "flip":
