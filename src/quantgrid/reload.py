@@ -1,17 +1,21 @@
 """Adapters that ask a platform to refresh what this machine sees of a volume.
 
 A platform's file names one: `none` for a disk of this machine, `rclone:HOST:PORT` for a bucket
-mounted by rclone with its remote control at that address (rclone.org/rc, `vfs/forget`).
+mounted by rclone with its remote control at that address (rclone.org/rc, `vfs/forget`), `modal`
+for the volumes of the sandbox that this runs in.
 """
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from quantgrid import modal_sdk
 from quantgrid.errors import ConfigRefusal, PlatformFault
 
 NONE = "none"
+MODAL = "modal"
 _RCLONE = "rclone"
 _WITHIN_S = 30.0
 
@@ -27,9 +31,37 @@ def reloader(spec: str) -> Callable[[Path], None]:
         return lambda _: forget(address)
     if spec == NONE:
         return lambda _: None
+    if spec == MODAL:
+        return lambda folder: renew_sandbox(folder, os.environ)
     raise ConfigRefusal(
-        f"no adapter reloads a view by {spec!r}", expected=f"{NONE} or {_RCLONE}:HOST:PORT"
+        f"no adapter reloads a view by {spec!r}",
+        expected=f"{NONE}, {MODAL} or {_RCLONE}:HOST:PORT",
     )
+
+
+def renew_sandbox(folder: Path, environment: Mapping[str, str]) -> None:
+    """Let the sandbox that this runs in see what others committed to its volumes.
+
+    Only somebody outside of it can ask for that (SDK 1.6, `Sandbox.reload_volumes`), so it takes a
+    token.  Without one nothing is asked: the view is that of the sandbox's start, and whoever
+    compares it with what a seal vouches for refuses it if it is too old.
+
+    Raises:
+        PlatformFault: when a token is there and the view was not renewed; it may then be old.
+    """
+    if not environment.get("MODAL_TOKEN_ID"):
+        return
+    modal = modal_sdk.load()
+    try:
+        modal.Sandbox.from_id(environment["MODAL_SANDBOX_ID"]).reload_volumes()
+    except (modal.exception.Error, LookupError) as error:
+        raise PlatformFault(
+            "Modal was asked for a fresh view of this sandbox's volumes and gave none",
+            seen=f"{type(error).__name__}: {error}",
+            where=folder,
+            do="Nothing below the mount may be open, no working folder either; a new sandbox has "
+            "a fresh view in any case.",
+        ) from error
 
 
 def find_control(spec: str) -> str | None:

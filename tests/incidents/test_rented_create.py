@@ -11,8 +11,8 @@ the state before the call and steps no lease of another account.
 
 import pytest
 
-from quantgrid.rental.errors import Call
-from quantgrid.rental.lease import End, Phase
+from quantgrid.rental.errors import Call, Trouble
+from quantgrid.rental.lease import End, Phase, Reply
 from quantgrid.rental.port import Name
 from rented_controller import Controller
 from rented_world import CANDIDATES, LIMITS, Rented, World
@@ -138,3 +138,21 @@ def test_next_candidate_is_asked_when_nothing_is_free() -> None:
     assert lease.candidate == CANDIDATES[1]
     assert (lease.failures, lease.interruptions, lease.waits) == (0, 0, 1)
     assert lease.end is not End.FAILED
+
+
+def test_next_candidate_is_asked_when_a_listed_machine_only_waited() -> None:
+    """CP 4.32: what a platform lists while the create still waits for a device never booted."""
+    world = World()
+    world.boot_s = 1e9
+    controller = wanted(world)
+    controller.until(A, Phase.BOOTING)
+    nonce = controller.lease(A).nonce
+    (queued,) = world.alive
+
+    controller.rounds._replies[nonce] = Reply(nonce, trouble=Trouble.CAPACITY)
+    world.boot_s = 30.0
+    lease = controller.until(A, Phase.RUNNING)
+
+    assert queued.ended_s is not None
+    assert lease.candidate == CANDIDATES[1]
+    assert (lease.slow_boots, lease.interruptions, lease.waits) == (0, 0, 1)

@@ -119,5 +119,6 @@ class Plan:
             expected=f"state {WRITTEN}",
             seen=seen,
             where=where,
-            do="Finish it: `snakemake --profile local corpus --forcerun prepare`.",
+            do="Finish it: `snakemake --profile local corpus --forcerun prepare`.  If another "
+            "machine did, this view of the volume is old: a new machine has a fresh one.",
         )

@@ -218,6 +218,8 @@ def _adopt(at: _At, machine: str) -> Step:
 def _booting(at: _At) -> Step:
     if end := _own_end(at):
         return at.ending(end)
+    if at.reply and at.reply.trouble is Trouble.CAPACITY:  # listed while it only waited for a GPU
+        return at.ending(End.NO_CAPACITY)
     at = _watched(at)
     if at.seen.signs and at.seen.signs.beat_age_s is not None:
         return at.to(Phase.RUNNING, slow_boots=0)
