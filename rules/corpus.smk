@@ -22,5 +22,7 @@ rule seal:
         layout.SENTINEL,
     log:
         layout.log_of(layout.SENTINEL),
+    resources:
+        own_machine=1,  # what it vouches for has to be seen by another machine
     shell:
-        "exec {plan.quantgrid} seal {plan.places} --reload {plan.platform.reload:q} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"
+        "exec {plan.compute} seal {plan.places} --reload {plan.platform.reload:q} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"

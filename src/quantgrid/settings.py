@@ -114,6 +114,7 @@ class Platform:
         hold_ttl_s: Our own silence after which others may take over a cell from us.
         bills_as: The file of config/devices with the price of an hour; None where none is paid.
         at_once: Cells that share one machine; a probe measures with as many.
+        rented: Machines that are rented here (see `quantgrid.rental.facts`); None where none are.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Platform:
     hold_ttl_s: float = 120.0
     bills_as: str | None = None
     at_once: int = 1
+    rented: Mapping[str, Any] | None = None
 
     @property
     def is_paid(self) -> bool:

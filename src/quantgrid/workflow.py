@@ -5,8 +5,6 @@ machines parse the same Snakefile without index and network: every input functio
 and the wildcards carry the fingerprints, so that the job exists all the same.
 """
 
-import os
-import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, durability, layout, noticing, room, terminal, warm_server
+from quantgrid import atomic, layout, noticing, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
@@ -22,11 +20,14 @@ from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.lines import Lines
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
 from quantgrid.pace import asked, collect_rarely, look_only_when_needed
 from quantgrid.place import refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.planning import make_plan
+from quantgrid.rental import reach
+from quantgrid.rental.facts import facts_of
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
 from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
@@ -88,39 +89,46 @@ class Workflow:
             print(plan.line(), file=sys.stderr, flush=True)
             terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         platform = load_platform(code, settings.platform, validate=_validate)
+        if platform.rented is not None:
+            reach.refuse_unreachable(facts_of(platform), settings.archive)
         return cls(code, root, settings, platform, lineage, plan)
 
     # -- commands ---------------------------------------------------------------------------------
 
     @cached_property
+    def lines(self) -> Lines:
+        """The command lines of the rules."""
+        return Lines(self.code, self.root, self.settings, self.platform)
+
+    @cached_property
     def quantgrid(self) -> str:
-        """The command `quantgrid`, quoted for a shell."""
-        return f"{shlex.quote(sys.executable)} -m quantgrid"
+        """The command `quantgrid` on this machine."""
+        return self.lines.here
+
+    @cached_property
+    def compute(self) -> str:
+        """The command `quantgrid` where the rules that compute run."""
+        return self.lines.there
 
     @cached_property
     def places(self) -> str:
-        """Options that name the code and the volume."""
-        volume = self.root / self.settings.volume
-        return shlex.join(["--root", str(self.code), "--volume", str(volume)])
+        """Options that name the code and the volume there."""
+        return self.lines.places
 
     @cached_property
     def prepare(self) -> str:
-        """The script that makes shards of text, with the science beside it, quoted for a shell."""
-        before = os.environ.get("PYTHONPATH")
-        path = [str(layout.source_root(self.code)), *([before] if before else [])]
-        script = str(layout.script(self.code, "prepare"))
-        return shlex.join(["env", f"PYTHONPATH={os.pathsep.join(path)}", sys.executable, script])
+        """The script that makes shards of text."""
+        return self.lines.prepare
 
     @cached_property
     def archive(self) -> str:
-        """The options that name the archive, and those that are read as well."""
-        return shlex.join(opened.words(self.settings))
+        """The options that name the archive here."""
+        return self.lines.archive
 
     @cached_property
     def run(self) -> str:
         """The runner with everything that is not the job's own."""
-        machine = durability.machine(self.platform, waits=self.settings.on_held == "wait")
-        return f"{self.quantgrid} run {self.places} {self.archive} {machine}"
+        return self.lines.run
 
     # -- targets ----------------------------------------------------------------------------------
 
@@ -299,7 +307,11 @@ class Workflow:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
             archive = opened.of(self.settings, self.root)
-            room.prove(self.plan, self.platform, self.root / self.settings.volume, archive.store)
+            if self.platform.rented is None:
+                volume = self.root / self.settings.volume
+                room.prove(self.plan, self.platform, volume, archive.store)
+            else:
+                reach.connect(facts_of(self.platform))
             Controller(self.root, archive.store, grace_s=self.platform.own_grace_s).start()
             noticing.publish_place(self.root, self.code, archive.store.address)
             waiting.start(self.root, archive, SystemClock())

@@ -19,11 +19,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--archive-id", default="", help="id that the archive must have")
 
 
-def words(settings: "Settings") -> list[str]:
-    """The options of a command line that name the archive of the settings."""
+def words(settings: "Settings", within: Path | None = None) -> list[str]:
+    """The options of a command line that name the archive of the settings.
+
+    Args:
+        settings: The settings.
+        within: The working copy that folders are relative to, for a line that is run elsewhere.
+    """
     pinned = ["--archive-id", settings.archive_id] if settings.archive_id else []
-    also = [word for address in settings.archives for word in ("--also", address)]
-    return ["--archive", settings.archive, *also, *pinned]
+    also = [word for each in settings.archives for word in ("--also", _named(each, within))]
+    return ["--archive", _named(settings.archive, within), *also, *pinned]
+
+
+def _named(address: str, within: Path | None) -> str:
+    is_folder = "://" not in address
+    return str(within / address) if within and is_folder else address
 
 
 def opened(options: argparse.Namespace, root: Path) -> Archive:

@@ -18,7 +18,7 @@ from quantgrid.store import Entry, Store
 
 LEASES, SIGNS, MONEY, OWNER = "leases", "signs", "money", "owner"
 _OVER, _MAY, _DID = "over", "may", "did"
-BEAT, START, CLAIM, EXIT = "beat", "start", "claim", "exit"
+BEAT, START, CLAIM, EXIT, DONE = "beat", "start", "claim", "exit", "done"
 
 
 class Numbered(NamedTuple):
@@ -31,12 +31,14 @@ class Numbered(NamedTuple):
 class Register:
     """Leases, signs of life and money in a store."""
 
-    __slots__ = ("_read", "damaged", "store")
+    __slots__ = ("_read", "damaged", "ends", "store")
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.damaged: dict[str, str] = {}
         """Subjects whose newest state cannot be read, with what a person has to know of it."""
+        self.ends: dict[tuple[str, int], set[str]] = {}
+        """Job and number of every task that ended, and the nonces of the machines that say so."""
         self._read: dict[str, bytes] = {}
 
     def owner(self) -> str:
@@ -44,7 +46,7 @@ class Register:
         key = layout.rental_key(OWNER)
         if key not in self._read and self.store.find(key) is None:
             self.store.put_once(key, os.urandom(4).hex().encode())
-        return self._get(key).decode()
+        return self.get(key).decode()
 
     # -- leases -----------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ class Register:
 
     def _lease(self, subject: str, number: int) -> Lease:
         key = _lease_key(subject, number)
-        return Lease.parse(self._get(key), f"{self.store.address}/{key}")
+        return Lease.parse(self.get(key), f"{self.store.address}/{key}")
 
     # -- signs of life ----------------------------------------------------------------------------
 
@@ -100,7 +102,9 @@ class Register:
         found: dict[str, list[tuple[list[str], Entry]]] = defaultdict(list)
         for entry in self.store.entries(layout.rental_key(SIGNS)):
             nonce, *words = layout.rental_words(entry.key)
-            if nonce in wanted:
+            if words[0] == DONE:
+                self.ends.setdefault((words[1], int(words[2])), set()).add(nonce)
+            elif nonce in wanted:
                 found[nonce].append((words, entry))
         now_s = self.store.now().timestamp()
         return {nonce: self._signs(nonce, found[nonce], now_s) for nonce in wanted}
@@ -112,8 +116,8 @@ class Register:
             beat_age_s=min((now_s - e.modified.timestamp() for _, e in beats), default=None),
             checkpoint=max((int(words[2]) for words, _ in beats), default=0),
             starts=sum(words[0] == START for words, _ in found),
-            claimed=self._get(sign_key(nonce, CLAIM)).decode() if CLAIM in kinds else "",
-            exit=parse_exit(self._get(sign_key(nonce, EXIT)), nonce) if EXIT in kinds else None,
+            claimed=self.get(sign_key(nonce, CLAIM)).decode() if CLAIM in kinds else "",
+            exit=parse_exit(self.get(sign_key(nonce, EXIT)), nonce) if EXIT in kinds else None,
         )
 
     # -- money ------------------------------------------------------------------------------------
@@ -142,7 +146,12 @@ class Register:
     def _put_money(self, nonce: str, kind: str, *words: object) -> None:
         self.store.put_once(layout.rental_key(MONEY, nonce, kind, *map(str, words)), b"")
 
-    def _get(self, key: str) -> bytes:
+    def get(self, key: str) -> bytes:
+        """The bytes of a key that is there, asked for once.
+
+        Raises:
+            PlatformFault: when it is not there after all.
+        """
         if key not in self._read:
             self._read[key] = self._found(key)
         return self._read[key]

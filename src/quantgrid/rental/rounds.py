@@ -47,6 +47,7 @@ class Wanted(NamedTuple):
         volume: Id of the volume that must be there; empty for none.
         terms: How patient to be.
         order: From a lease and its machine's name to what is launched.
+        max_microusd: What all its machines may cost; None where only the caps bound it.
     """
 
     subject: str
@@ -56,6 +57,7 @@ class Wanted(NamedTuple):
     volume: str
     terms: Terms
     order: Callable[[Lease, Name], Order]
+    max_microusd: int | None = None
 
 
 class Ways(NamedTuple):
@@ -101,6 +103,8 @@ class Rounds:
         )
         self.last: dict[str, Lease] = {}
         """The newest state of every lease that was ever stepped here."""
+        self.open: dict[str, Lease] = {}
+        """The leases of this platform and account that were not over when the round began."""
         self._wanted: dict[str, Wanted] = {}
         self._cancelled: set[str] = set()
         self._volatile: dict[str, Lease] = {}
@@ -139,6 +143,7 @@ class Rounds:
         self._account = self._account or self.platform.whoami().id
         machines = self._machines(owner)
         leases = {k: v for k, v in self.register.leases().items() if self._is_ours(v.lease)}
+        self.open = {subject: numbered.lease for subject, numbered in leases.items()}
         for subject in self._wanted.keys() - leases.keys() - self._over():
             with suppress(QuantgridError):
                 self._open(self._wanted[subject])
@@ -284,7 +289,11 @@ class Rounds:
         return spend.Promise(lease.nonce, lease.subject, lease.grid, *span, _per_h(lease))
 
     def _allowed(self, promise: spend.Promise, lease: Lease, now_s: float) -> Funds:
-        allowance = spend.allow(self._books, promise, self.caps, now_s)
+        wanted = self._wanted.get(lease.subject)
+        bounds = (self.caps.subject, wanted.max_microusd if wanted else None)
+        own = min((each for each in bounds if each is not None), default=None)
+        caps = self.caps._replace(subject=own)
+        allowance = spend.allow(self._books, promise, caps, now_s)
         if allowance.funds is Funds.REFUSED:
             self.ways.tell(f"no machine for {lease.cell}: {allowance.why}.")
         return allowance.funds

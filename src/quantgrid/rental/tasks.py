@@ -14,10 +14,10 @@ from quantgrid import layout
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import canonical
 from quantgrid.rental.bundle import Item
-from quantgrid.rental.register import SIGNS, sign_key
+from quantgrid.rental.register import DONE, SIGNS, sign_key
 
 TASKS, QUEUE, LOGS = "tasks", "queue", "logs"
-DONE, TOLD = "done", "told"
+TOLD = "told"
 
 
 class Task(NamedTuple):
