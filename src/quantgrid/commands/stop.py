@@ -7,10 +7,12 @@ from pathlib import Path
 from quantgrid import standing, stopping
 from quantgrid.errors import HoldRefusal, PlatformFault
 from quantgrid.load import load_platform, load_settings
+from quantgrid.rental.stopping import leases_of_copy
 from quantgrid.standing import Holder, State
 
-HELP = "end the controller of this working copy, once its jobs have saved their state"
+HELP = "end the controller of this working copy and its rented machines, and confirm it"
 
+_NOTHING = "No controller runs in this working copy, and nothing of an earlier one does."
 _MARGIN_S = 15.0
 """What a runner needs after its grace to deposit what is finished, and Snakemake to end."""
 
@@ -25,10 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds that jobs have to save their state; those of its platform by default",
     )
+    parser.add_argument("--wait-s", type=float, default=900.0, help="wait for rented machines")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Stop it, and confirm that nothing of it runs.
+    """Stop it, and confirm that nothing of it runs, here or on rented machines.
 
     Raises:
         HoldRefusal: when it runs on another host.
@@ -42,22 +45,36 @@ def main(options: argparse.Namespace) -> int:
             where=seen.root,
             do="Type `quantgrid stop` there.",
         )
-    if seen.holder is None or not seen.holder.family():
-        print("No controller runs in this working copy, and nothing of an earlier one does.")
-        return 0
-    grace_s = 0.0 if options.now else _grace_s(options, seen.holder)
-    print(f"Stopping {seen.holder} (up to {grace_s:.0f} s).", file=sys.stderr, flush=True)
-    killed = stopping.stop(seen.holder, grace_s)
-    stopping.await_supervisor(seen.holder)
-    left = seen.holder.family()
+    said = _end_here(options, seen.holder)
+    rented = leases_of_copy(options.root.absolute(), Path.cwd())
+    for each in rented:
+        print(f"Ending the machines of {len(each.leases)} leases on {each.platform}.")
+        each.end(options.wait_s)
+    if said or not rented:
+        print(
+            said or "No controller runs in this working copy, and nothing of an earlier one does."
+        )
+    if rented:
+        print("Every machine of this working copy is gone, and its cost is written down.")
+    return 0
+
+
+def _end_here(options: argparse.Namespace, holder: Holder | None) -> str:
+    """End the controller on this machine; what was done, empty when there was nothing."""
+    if holder is None or not holder.family():
+        return ""
+    grace_s = 0.0 if options.now else _grace_s(options, holder)
+    print(f"Stopping {holder} (up to {grace_s:.0f} s).", file=sys.stderr, flush=True)
+    killed = stopping.stop(holder, grace_s)
+    stopping.await_supervisor(holder)
+    left = holder.family()
     if left:
         raise PlatformFault(
             "not everything of the controller could be ended",
             seen=f"processes {', '.join(str(each.pid) for each in left)}",
             do="They wait for a disk or a device, or belong to another user; look with `ps`.",
         )
-    print(_said(killed))
-    return 0
+    return _said(killed)
 
 
 def _grace_s(options: argparse.Namespace, holder: Holder) -> float:

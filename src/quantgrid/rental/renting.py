@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
-from quantgrid import processes
+from quantgrid import processes, workspace
 from quantgrid.archive import Archive
 from quantgrid.atomic import start_of
 from quantgrid.rental.briefing import Briefing
@@ -23,6 +23,7 @@ from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import House, Tenant
 
 _HOUR_S = 3600.0
+_NAME_WORDS = 5
 _OVERHEAD_S = 420.0
 """What a promise has beside boot and computing: five minutes for the end, grace, rounding."""
 _FRESH_S = 60.0
@@ -52,17 +53,29 @@ class Workers:
 # -- who we are -----------------------------------------------------------------------------------
 
 
-def controller_name() -> str:
-    """A name for this controller, unique for ever, by which others see that it is dead."""
+def controller_name(root: Path) -> str:
+    """A name for a controller of a working copy, unique for ever.
+
+    Others see by it that the controller is dead, and the working copy that a lease is its own.
+    """
     pid = os.getpid()
-    return f"{_place()}.{pid}.{start_of(pid)}.{os.urandom(4).hex()}"
+    return f"{_copy(root)}.{_place()}.{pid}.{start_of(pid)}.{os.urandom(4).hex()}"
 
 
 def is_dead(by: str) -> bool:
     """Whether a controller is dead for sure: of another machine nobody here knows that."""
-    place, *words = by.split(".")
-    is_ours = place == _place() and len(words) == 3 and words[0].isdigit()
-    return is_ours and start_of(int(words[0])) != words[1]
+    words = by.split(".")
+    is_here = len(words) == _NAME_WORDS and words[1] == _place() and words[2].isdigit()
+    return is_here and start_of(int(words[2])) != words[3]
+
+
+def is_of_copy(by: str, root: Path) -> bool:
+    """Whether a controller belonged to a working copy, wherever it ran."""
+    return by.partition(".")[0] == _copy(root)
+
+
+def _copy(root: Path) -> str:
+    return sha256(workspace.copy_id(root).encode()).hexdigest()[:12]
 
 
 def _place() -> str:
@@ -196,9 +209,15 @@ def tenant(
         tell=say,
         is_dead=is_dead,
     )
-    rounds = Rounds(platform, register, caps, controller_name(), ways)
+    rounds = Rounds(platform, register, caps, controller_name(root), ways)
     leases = Leases(facts, platform, archive.store.address)
     house = House(
-        facts.machines, facts.ahead, leases.wanted, leases.last, is_dead, workers.start, say
+        facts.machines,
+        facts.ahead,
+        leases.wanted,
+        leases.last,
+        lambda by: is_of_copy(by, root) and is_dead(by),
+        workers.start,
+        say,
     )
     return Tenant(rounds, Collector(register, root, verify), root, house)

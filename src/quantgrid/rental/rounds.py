@@ -106,6 +106,7 @@ class Rounds:
         self.open: dict[str, Lease] = {}
         """The leases of this platform and account that were not over when the round began."""
         self._wanted: dict[str, Wanted] = {}
+        self._met: set[str] = set()
         self._cancelled: set[str] = set()
         self._volatile: dict[str, Lease] = {}
         self._calling: set[str] = set()
@@ -123,6 +124,7 @@ class Rounds:
         A lease that ended well is not opened again: its records are in the archive.
         """
         self._wanted[wanted.subject] = wanted
+        self._met.discard(wanted.subject)
         self._cancelled.discard(wanted.subject)
         self.last.pop(wanted.subject, None)
 
@@ -144,6 +146,7 @@ class Rounds:
         machines = self._machines(owner)
         leases = {k: v for k, v in self.register.leases().items() if self._is_ours(v.lease)}
         self.open = {subject: numbered.lease for subject, numbered in leases.items()}
+        self._met |= leases.keys() & self._wanted.keys()
         for subject in self._wanted.keys() - leases.keys() - self._over():
             with suppress(QuantgridError):
                 self._open(self._wanted[subject])
@@ -174,7 +177,8 @@ class Rounds:
         newest = self.register.newest(wanted.subject)
         if newest and not newest.lease.phase.is_over:
             return
-        if newest and newest.lease.phase is Phase.SUCCESS:
+        is_met = wanted.subject in self._met  # then another controller brought it to its end
+        if newest and (is_met or newest.lease.phase is Phase.SUCCESS):
             self.last[wanted.subject] = newest.lease
             return
         lease = Lease(

@@ -59,7 +59,7 @@ class House(NamedTuple):
         ahead: Tasks that a machine has at a time.
         wanted: From subject, cell, grid and kind to a lease that is wanted.
         last: The same for a lease that nobody asked for any more: it ends at the next occasion.
-        is_dead: Whether a controller is dead for sure.
+        is_left: Whether a controller was one of this working copy, and is dead for sure.
         start: Runs a call somewhere else.
         say: Says something to a person.
     """
@@ -68,7 +68,7 @@ class House(NamedTuple):
     ahead: int
     wanted: Callable[[str, str, str, Kind], Wanted]
     last: Callable[[Lease], Wanted]
-    is_dead: Callable[[str], bool]
+    is_left: Callable[[str], bool]
     start: Callable[[Callable[[], None]], None]
     say: Callable[[str], None]
 
@@ -194,7 +194,7 @@ class Tenant:
         """Step what a dead controller left: it ends at its next occasion, and is paid for."""
         for subject, lease in self.rounds.open.items():
             is_known = subject in self.kinds or subject in self._adopted
-            if not is_known and lease.phase not in _NOT_YET and self.house.is_dead(lease.by):
+            if not is_known and lease.phase not in _NOT_YET and self.house.is_left(lease.by):
                 self._adopted.add(subject)
                 self.rounds.want(self.house.last(lease))
 
