@@ -9,9 +9,19 @@ import pytest
 
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
+from slurm_cluster import cluster, running_cluster
 from small_disk import small_disk
 
-__all__ = ["credentials", "runpod", "runpod_double", "s3_address", "seaweed", "small_disk"]
+__all__ = [
+    "cluster",
+    "credentials",
+    "running_cluster",
+    "runpod",
+    "runpod_double",
+    "s3_address",
+    "seaweed",
+    "small_disk",
+]
 
 # Two workers share two cores: a second thread per worker makes small matrices several times slower.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")

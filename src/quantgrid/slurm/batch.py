@@ -1,0 +1,100 @@
+"""The script of one submission: it begins once, runs the job, and leaves its exit code in a file.
+
+SLURM shows 1:0 for any code of a step, and none of a job that it ended (measured on 22.05): the
+reason for the next link therefore travels in a file of the shared folder.
+"""
+
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from quantgrid import layout
+from quantgrid.slurm.ask import Ask
+
+GIVEN_UP = "given up"
+"""In the place of a start: this submission must not begin any more."""
+
+
+class Order(NamedTuple):
+    """A job to be done.
+
+    Args:
+        subject: What it makes: its first output, relative to the working copy.
+        command: A line of shell.
+        ask: What it asks of SLURM.
+        logs: The logs that its command writes.
+    """
+
+    subject: str
+    command: str
+    ask: Ask
+    logs: tuple[str, ...] = ()
+
+
+_SCRIPT = """\
+#!/bin/sh
+# {subject}, submission {token}
+cd {root} || exit 71
+# whoever creates this file first decides: this job begins, or its controller gave it up
+( set -C; echo "$SLURM_JOB_ID on $(hostname)" > {start} ) 2> /dev/null || exit 0
+{aside}{ends_at}# SIGTERM is for the job; this shell stays to tell how it ended
+trap : TERM
+srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} bash -euo pipefail -c {command}
+code=$?
+echo $code > {end}.part && mv {end}.part {end}
+exit $code
+"""
+
+
+def script(order: Order, token: str, root: Path, number: int) -> str:
+    """The batch script of a submission.
+
+    Args:
+        order: The job.
+        token: Names the submission.
+        root: The working copy, at the same place on every node.
+        number: Which attempt at the subject it is, from 1.
+    """
+    limit_min = order.ask.runtime_min
+    ends_at = f"${{SLURM_JOB_END_TIME:-$(($(date +%s) + {(limit_min or 0) * 60}))}}"
+    return _SCRIPT.format(
+        subject=order.subject,
+        token=token,
+        root=shlex.quote(str(root)),
+        start=shlex.quote(layout.slurm_file(order.subject, f"{token}.start")),
+        end=shlex.quote(layout.slurm_file(order.subject, f"{token}.end")),
+        aside="" if number == 1 else _aside(order, token),
+        ends_at="" if limit_min is None else f"export QG_ENDS_AT={ends_at}\n",
+        cpus=order.ask.cpus,
+        command=shlex.quote(order.command),
+    )
+
+
+def _aside(order: Order, token: str) -> str:
+    """Keep the log of the attempt before: a process that was left behind may still write to it."""
+    logs = [shlex.quote(log) for log in order.logs]
+    return "".join(f"[ ! -e {log} ] || mv {log} {log}.before-{token}\n" for log in logs)
+
+
+def submission(order: Order, token: str, name: str, *, grace_s: float) -> list[str]:
+    """The words of sbatch.
+
+    Args:
+        order: The job.
+        token: Names the submission.
+        name: The name that all jobs of this working copy have.
+        grace_s: Seconds before the time limit at which SLURM sends SIGTERM; 0 for not at all.
+    """
+    is_signalled = grace_s and order.ask.runtime_min is not None
+    return [
+        "sbatch",
+        "--parsable",
+        "--no-requeue",  # a requeued job is the same job twice, and waits for two minutes
+        "--export=ALL",
+        f"--job-name={name}",
+        f"--comment={order.subject}#{token}",
+        f"--output={layout.slurm_log(order.subject, token)}",
+        "--ntasks=1",
+        *([f"--signal=TERM@{grace_s:.0f}"] if is_signalled else []),
+        *order.ask.words,
+    ]

@@ -1,0 +1,115 @@
+"""A working copy whose grid runs on the cluster of the tests, and its controller as a process."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from slurm_cluster import BOUND_S, Cluster
+from working_copy import Outcome, WorkingCopy, lay
+
+THREE = """
+corpus: shakespeare
+evaluation: {sequences: 16}
+blocks:
+  main:
+    models: [n0]
+    tokens: [20_000]
+    seeds: [0]
+    forms:
+      - {method: none}
+      - {method: rtn, bits: 4, group: row, scale: noclip}
+"""
+SMALL = ("tmpdir=None", "mem_mb=200", "runtime=10")
+"""What a job of a test asks for: the nodes pretend to have 6,000 MB and four cores each."""
+ELSEWHERE = {"wall_s", "cpu_s", "platform", "host", "seconds"}
+
+
+def laid(root: Path, *, light: bool = True, grace_s: int = 5) -> WorkingCopy:
+    """A working copy with a grid of two cells, for a cluster whose KillWait is 5 s."""
+    copy = lay(root, light=light)
+    (copy / "config/grids/two.yaml").write_text(THREE)
+    copy.edit("config/platforms/slurm.yaml", "grace_s: 30", f"grace_s: {grace_s}")
+    return copy
+
+
+def command(*arguments: str, grid: str = "two", resources: tuple[str, ...] = SMALL) -> list[str]:
+    """Snakemake with the profile of the lab host, and the haste of a test."""
+    program = [sys.executable, "-m", "snakemake", "--profile", "profiles/slurm"]
+    haste = ["--labslurm-ask-s", "1", "--latency-wait", "20", "--jobs", "8"]
+    asked = ["--default-resources", *resources]
+    return [*program, *haste, *asked, *arguments, "--config", f"grid={grid}"]
+
+
+def run(copy: WorkingCopy, *arguments: str, code: int | None = 0, **how: Any) -> Outcome:
+    """Make the grid on the cluster."""
+    return copy.call(*command(*arguments, **how), code=code)
+
+
+@contextmanager
+def controller(copy: WorkingCopy, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A controller that a test may kill; it is gone at the end of the block."""
+    with (copy / "said").open("wb") as said:
+        process = subprocess.Popen(
+            command(*arguments),
+            cwd=copy.root,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=BOUND_S)
+
+
+def until(holds: Callable[[], object], copy: WorkingCopy, within_s: float = BOUND_S) -> None:
+    """Wait until something holds; fail with what the controller said otherwise."""
+    end_s = time.monotonic() + within_s
+    while not holds():
+        said = (copy / "said").read_text()[-3000:] if (copy / "said").exists() else ""
+        assert time.monotonic() < end_s, said
+        time.sleep(0.05)
+
+
+def starts(cluster: Cluster, copy: WorkingCopy) -> Counter[str]:
+    """How often each output of a working copy was submitted, from SLURM's own accounting."""
+    name = f"quantgrid-{(copy / 'work/copy.id').read_text()[:12]}"
+    lines = cluster.call(
+        *("sacct", "-X", "-n", "-P", "-a", "-S", "now-1hour", f"--name={name}", "-o", "Comment"),
+        code=None,  # accounting may be starting
+    ).split()
+    return Counter(line.partition("#")[0].partition(".")[0] for line in lines)
+
+
+def numbers(copy: WorkingCopy, grid: str) -> dict[str, Any]:
+    """Everything that must not depend on where a grid ran: results, digests of files, the table."""
+    found: dict[str, Any] = {}
+    for path in sorted((copy / "results").glob("*/*/result.json")):
+        record = json.loads(path.read_bytes())
+        weights = record["weights"]
+        found[record["cell"]] = [record["fingerprint"], record["results"]]
+        found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
+    with (copy / f"results/{grid}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found["table"] = [{k: v for k, v in row.items() if k not in ELSEWHERE} for row in rows]
+    found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
+    return found
+
+
+def links(copy: WorkingCopy) -> list[dict[str, Any]]:
+    """The links of the newest trunk record."""
+    paths = sorted((copy / "archive/trunks").glob("*/*/*/record.json"))
+    found: list[dict[str, Any]] = json.loads(paths[-1].read_bytes())["links"]
+    return found

@@ -1,0 +1,257 @@
+"""What SLURM is asked for, what its programs say, and what a submission leaves behind."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quantgrid import layout, processes
+from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
+from quantgrid.slurm import ask, batch, queue
+from quantgrid.slurm.batch import Order
+from quantgrid.slurm.ledger import Entry, Ledger
+from quantgrid.slurm.queue import Queue, Seen
+
+SUBJECT = "receipts/cell/n0-t20k-s0/none.abc.json"
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ({}, ("--cpus-per-task=2",)),
+        ({"runtime": 90, "mem_mb": 4000}, ("--cpus-per-task=2", "--mem=4000M", "--time=90")),
+        ({"mem_mb": 1, "mem_mb_per_cpu": 3}, ("--cpus-per-task=2", "--mem-per-cpu=3M")),
+        ({"cpus_per_task": 8}, ("--cpus-per-task=8",)),
+        ({"gpu": 1}, ("--cpus-per-task=2", "--gres=gpu:1")),
+        ({"gpu": 2, "gpu_model": "h100"}, ("--cpus-per-task=2", "--gres=gpu:h100:2")),
+        ({"gpu": 0, "tmpdir": "t"}, ("--cpus-per-task=2",)),
+        ({"gpu": 2, "gres": "gpu:a"}, ("--gres=gpu:a", "--cpus-per-task=2")),
+        (
+            {"slurm_account": "lab", "slurm_partition": "p", "qos": "q", "constraint": "c"},
+            ("--account=lab", "--partition=p", "--qos=q", "--constraint=c", "--cpus-per-task=2"),
+        ),
+        (
+            {"slurm_extra": "'--nice=5 --mail-type=FAIL'"},
+            ("--cpus-per-task=2", "--nice=5 --mail-type=FAIL"),
+        ),
+        ({"slurm_extra": "--nice=5 --x"}, ("--cpus-per-task=2", "--nice=5", "--x")),
+    ],
+)
+def test_resources_become_words_of_sbatch(
+    resources: dict[str, object], words: tuple[str, ...]
+) -> None:
+    """The names are those of Snakemake's own SLURM plugin."""
+    assert ask.parse(resources, 2).words == words
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"runtime": "1d"},
+        {"mem_mb": -1},
+        {"gpu": True},
+        {"slurm_extra": "--job-name=mine"},
+        {"slurm_extra": "-J mine"},
+        {"slurm_extra": "--requeue"},
+    ],
+)
+def test_resources_that_cannot_be_meant_are_refused(resources: dict[str, object]) -> None:
+    """Nobody takes away what submissions are found and ended by."""
+    with pytest.raises(ConfigRefusal):
+        ask.parse(resources, 1)
+
+
+def order(command: str = "true", runtime: int | None = 5) -> Order:
+    """A job."""
+    return Order(SUBJECT, command, ask.Ask((), 1, runtime), ("logs/a.log",))
+
+
+def test_submission_is_never_requeued_and_is_found_by_its_comment() -> None:
+    """The settings without which a lab host loses or doubles work."""
+    words = batch.submission(order(), "t0", "name", grace_s=60)
+
+    assert "--no-requeue" in words
+    assert "--signal=TERM@60" in words
+    assert f"--comment={SUBJECT}#t0" in words
+    assert not [w for w in batch.submission(order(), "t0", "n", grace_s=0) if "--signal" in w]
+    assert not [
+        w for w in batch.submission(order(runtime=None), "t0", "n", grace_s=60) if "signal" in w
+    ]
+
+
+SRUN = """#!/bin/sh
+while [ "$1" != bash ]; do shift; done
+exec "$@"
+"""
+
+
+def play(folder: Path, command: str, name: str = "t0", number: int = 1) -> int:
+    """Run the script of a submission as a node does, without SLURM around it."""
+    (folder / "bin").mkdir(exist_ok=True)
+    (folder / "bin/srun").write_text(SRUN)
+    (folder / "bin/srun").chmod(0o755)
+    (folder / layout.SLURM).mkdir(parents=True, exist_ok=True)
+    given = batch.script(order(command), name, folder, number)
+    path = f"{folder}/bin:{os.environ['PATH']}"
+    environment = {"PATH": path, "SLURM_JOB_ID": "12"}
+    done = subprocess.run(["/bin/sh"], input=given, text=True, env=environment, check=False)
+    return done.returncode
+
+
+@pytest.mark.parametrize("code", [0, 1, 75, 78, 137])
+def test_submission_leaves_its_exit_code(tmp_path: Path, code: int) -> None:
+    """SLURM forgets it; the file does not."""
+    assert play(tmp_path, f"exit {code}") == code
+    assert Ledger(tmp_path).find_code(SUBJECT, "t0") == code
+    assert Ledger(tmp_path).ended() == {"t0"}
+
+
+def test_submission_begins_once(tmp_path: Path) -> None:
+    """A second start of the same one, as a requeue makes it, does nothing."""
+    command = "echo x >> ran"
+
+    assert [play(tmp_path, command), play(tmp_path, command)] == [0, 0]
+
+    assert (tmp_path / "ran").read_text() == "x\n"
+
+
+def test_submission_that_was_given_up_never_begins(tmp_path: Path) -> None:
+    """Whoever creates the start first decides, and the other one sees it."""
+    ledger = Ledger(tmp_path)
+    (tmp_path / layout.SLURM).mkdir(parents=True)
+
+    assert ledger.give_up(SUBJECT, "t0")
+    assert play(tmp_path, "touch ran") == 0
+    assert not (tmp_path / "ran").exists()
+    play(tmp_path, "true", name="t1")
+    assert not ledger.give_up(SUBJECT, "t1")
+
+
+def test_submission_knows_when_slurm_will_end_it(tmp_path: Path) -> None:
+    """Its own clock needs no signal: five minutes from now, where SLURM tells no time itself."""
+    play(tmp_path, "echo $QG_ENDS_AT $(date +%s) > told")
+
+    ends_at, now = map(int, (tmp_path / "told").read_text().split())
+    assert 295 <= ends_at - now <= 300
+
+
+def test_successor_leaves_the_log_of_its_predecessor_alone(tmp_path: Path) -> None:
+    """A process on a node that SLURM gave up may still write there."""
+    (tmp_path / "logs").mkdir()
+    with (tmp_path / "logs/a.log").open("w") as left_behind:
+        play(tmp_path, "echo new > logs/a.log", name="t1", number=2)
+        left_behind.write("old")
+
+    assert (tmp_path / "logs/a.log").read_text() == "new\n"
+    assert (tmp_path / "logs/a.log.before-t1").read_text() == "old"
+
+
+def test_ledger_counts_ends_in_a_row_and_keeps_the_newest(tmp_path: Path) -> None:
+    """What is written is read again; a submission that is open is no end."""
+    entry = Entry(SUBJECT)
+    for end in ("TIMEOUT", "handed over", "NODE_FAIL", "lost"):
+        entry = entry.intending(1.0).with_newest(job="5", end=end)
+    entry = entry.intending(2.0)
+    ledger = Ledger(tmp_path)
+    ledger.write(entry)
+
+    assert ledger.read(SUBJECT) == entry
+    assert ledger.entries() == [entry]
+    assert entry.num_in_a_row({"NODE_FAIL", "lost", "TIMEOUT"}) == 2
+    assert entry.open
+    assert (entry.number, len({each.token for each in entry.attempts})) == (5, 5)
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b"[]", b'{"schema": "other", "version": 1}'])
+def test_ledger_that_cannot_be_read_is_empty(tmp_path: Path, torn: bytes) -> None:
+    """The holds and the fence of each start keep the cell from running twice."""
+    path = tmp_path / layout.slurm_file(SUBJECT, "json")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(torn)
+
+    assert Ledger(tmp_path).read(SUBJECT) == Entry(SUBJECT)
+    assert Ledger(tmp_path).entries() == []
+
+
+def tool(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a program in front of all others."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (
+            "echo 'sbatch: error: Batch job submission failed: Invalid account' >&2; exit 1",
+            ConfigRefusal,
+        ),
+        ("echo 'sbatch: error: invalid partition specified: x' >&2; exit 1", ConfigRefusal),
+        ("echo 'Requested node configuration is not available' >&2; exit 1", ConfigRefusal),
+        ("echo 'Unable to contact slurm controller' >&2; exit 1", Unanswered),
+        (
+            "echo 'Job violates accounting policy (QOSMaxSubmitJobPerUserLimit)' >&2; exit 1",
+            Unanswered,
+        ),
+        ("exit 0", Unanswered),
+        ("echo Submitted batch job 5", Unanswered),
+        ("exec sleep 60", Unanswered),
+    ],
+)
+def test_call_of_sbatch_has_three_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, error: type[Exception]
+) -> None:
+    """A refusal is told once and for all; what may have been taken is looked for."""
+    tool(tmp_path, "sbatch", said, monkeypatch)
+
+    with pytest.raises(error):
+        Queue("n", patience_s=1.0).submit(["sbatch"], "")
+
+
+def test_call_of_sbatch_gives_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a cluster of clusters."""
+    tool(tmp_path, "sbatch", "cat > /dev/null; echo '123;lab'", monkeypatch)
+
+    assert Queue("n").submit(["sbatch"], "true") == "123"
+
+
+def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row a submission; states have more words in accounting."""
+    rows = f"5|RUNNING|{SUBJECT}#t0|n1\\n6|PENDING|{SUBJECT}#t1|(Resources)\\n"
+    tool(tmp_path, "squeue", f"printf '{rows}'", monkeypatch)
+    past = f"5|CANCELLED by 0|{SUBJECT}#t0|n1\\n6|TIMEOUT||n2\\n7|FAILED||n2\\n"
+    tool(tmp_path, "sacct", f"printf '{past}'", monkeypatch)
+
+    seen = Queue("n").look()
+    past_seen = Queue("n").recall(1e9, {"t0": "5", "t1": "6"})
+
+    assert seen == {"t0": Seen("5", "RUNNING", "n1"), "t1": Seen("6", "PENDING", "(Resources)")}
+    assert past_seen["t0"] == Seen("5", "CANCELLED", "n1")
+    assert past_seen["t1"] == Seen("6", "TIMEOUT", "n2")
+
+
+def test_queue_without_slurm_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a laptop the profile of the lab host fails with one sentence."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(PlatformFault, match="there is no squeue on this machine"):
+        Queue("n").look()
+
+
+def test_submission_inherits_nothing_of_the_controllers_own_job() -> None:
+    """Else srun would meet two memory limits, and a supervisor would end jobs as its own."""
+    own = {"SLURM_CONF": "c", "SLURM_MEM_PER_CPU": "1", "SRUN_DEBUG": "1", "PATH": "p"}
+
+    kept = queue.environment({**own, processes.MARK: "x", "SBATCH_ACCOUNT": "lab"})
+
+    assert kept == {"SLURM_CONF": "c", "PATH": "p", "SBATCH_ACCOUNT": "lab"}
+
+
+def test_subjects_are_told_by_their_owner() -> None:
+    """A person reads no digests."""
+    assert layout.subject_name(SUBJECT) == "cell/n0-t20k-s0/none"
+    assert layout.subject_name("some/file") == "some/file"
