@@ -298,16 +298,30 @@ class Hold:
         for slot in self._beats:
             self.store.delete(_key(own, layout.HOLD_BEAT.format(slot)))
         if own.token > 1:
+            _delete_claims(self.store, own.fingerprint, own.token - 1)
             clear(self.store, {own.fingerprint})
         self.store.delete(_key(own, layout.HOLD_CLAIM))
 
 
 def clear(store: Store, done: Iterable[str]) -> None:
     """Remove what is left of the holds of fingerprints whose records are in the archive."""
-    wanted = frozenset(done)
-    for key in sorted(store.list(layout.HOLDS)):  # smaller tokens first
-        if layout.hold_parts(key)[0] in wanted:
-            store.delete(key)
+    wanted, newest = frozenset(done), dict[str, int]()
+    keys = [key for key in store.list(layout.HOLDS) if layout.hold_parts(key)[0] in wanted]
+    for fingerprint, token, _ in map(layout.hold_parts, keys):
+        newest[fingerprint] = max(token, newest.get(fingerprint, 0))
+    for fingerprint, last in newest.items():
+        _delete_claims(store, fingerprint, last)
+    for key in sorted(keys):
+        store.delete(key)
+
+
+def _delete_claims(store: Store, fingerprint: str, last: int) -> None:
+    """Remove the claims up to a token: smaller ones first, by name, for a listing may be old.
+
+    A claim that stayed while the next one went would let its holder through the fence.
+    """
+    for token in range(1, last + 1):
+        store.delete(layout.hold_key(fingerprint, token, layout.HOLD_CLAIM))
 
 
 def live(store: Store, wanted: Container[str]) -> dict[str, Seen]:

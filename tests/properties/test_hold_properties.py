@@ -40,6 +40,8 @@ class World:
         self.now_s = datetime(2026, 11, 30, tzinfo=UTC).timestamp()
         self.late: list[tuple[str, bytes, Actor]] = []
         self.old_listing: list[str] | None = None
+        self.publisher = 0
+        """Token of the hold under which the record was made."""
         self.asked: dict[str, float] = {}
         """Key to the time that its maker had asked for before it made it."""
         self.signs: dict[str, list[tuple[float, float]]] = {}
@@ -50,6 +52,8 @@ class World:
         if key in self.keys:
             return False
         self._watch(key, by)
+        if key == RECORD:
+            self.publisher = by.token
         self.keys[key] = data
         return True
 
@@ -88,6 +92,7 @@ class Actor:
         self.fate = "go"
         self.asked_s = 0.0
         self.hold: Hold | None = None
+        self.token = 0
         self.published = self.was_fenced = self.lost_before_fence = False
         self.failure: BaseException | None = None
         self._may, self._is_waiting = threading.Semaphore(0), threading.Semaphore(0)
@@ -135,7 +140,7 @@ class Actor:
         if self.find(RECORD) is not None:
             got.release(is_done=True)
             return
-        self.hold = got
+        self.hold, self.token = got, got.claim.token
         for _ in range(self.beats):
             with suppress(PlatformFault, HoldRefusal):  # computing goes on, whatever beats say
                 got.beat()
@@ -147,10 +152,13 @@ class Actor:
         got.release(is_done=self.find(RECORD) is not None)
 
     def is_superseded(self) -> bool:
-        """Whether a later claim is in the store, or a result of somebody else."""
-        assert self.hold is not None
-        later = layout.hold_key(FP, self.hold.claim.token + 1, layout.HOLD_CLAIM)
-        return later in self.world.keys or RECORD in self.world.keys
+        """Whether a later claim is in the store, or the result of somebody who took over.
+
+        The result of an earlier holder that was stopped between its fence and its put is neither:
+        who took over from that one computes on, and finds the record there when it publishes.
+        """
+        later = layout.hold_key(FP, self.token + 1, layout.HOLD_CLAIM)
+        return later in self.world.keys or self.world.publisher > self.token
 
     def _call(self, act: Callable[[], Any], *, is_late: Callable[[], None] | None = None) -> Any:
         self._is_waiting.release()
@@ -354,3 +362,23 @@ def test_hold_is_seen_when_the_listing_lacks_it() -> None:
     assert not other.published
     assert RECORD not in world.keys
     first.end()
+
+
+def test_lost_holder_is_refused_when_the_one_that_published_cleared_by_an_old_listing() -> None:
+    """The claims of a finished chain go by name: an old listing leaves none between two others."""
+    world = World()
+    first, second, third = (Actor(world, beats=0) for _ in range(3))
+
+    for actor in (first, second, third):
+        while actor.hold is None:
+            actor.step()
+        if actor is first:
+            world.old_listing = list(world.keys)
+        world.now_s += TTL_S + SLOT_S
+    third.steps(50)
+    assert third.published
+    for actor in (second, first):
+        actor.steps(50)
+
+    assert not second.was_fenced
+    assert not first.was_fenced
