@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from quantgrid import modal_sdk
 from quantgrid.rental.modal import LIMITS, Modal, Place
 from quantgrid.rental.port import Candidate, Limits, Name, Order, Price
 from rehearsal.modal.double import Double, rehearsed
@@ -18,6 +19,11 @@ GPU = Candidate("H100", 1, "", Price(3_950_000, "test", "2026-11-30"))
 PRICES = {"cpu": 190_000, "H100:1": 3_950_000}
 QUICK = LIMITS._replace(boot_s=60.0, create_s=60.0, visible_s=0.2)
 DAY_S = 86_400.0
+
+IS_NEW = modal_sdk.find_version() >= (1, 6)
+"""The SDK takes the newer backend for CPU sandboxes from 1.6 on."""
+CREATE = "SandboxCreateV2" if IS_NEW else "SandboxCreate"
+LIST = "SandboxListV2" if IS_NEW else "SandboxList"
 
 
 @contextmanager

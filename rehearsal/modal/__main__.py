@@ -1,7 +1,6 @@
 """The double as a process: `python -m rehearsal.modal --state DIR [--port N] [--factor F]`.
 
-It writes its address into `DIR/url`, does what `DIR/acts/*.json` asks (`preempt`, `lose`), and
-keeps `DIR/bill.json` up to date.
+It writes its address into `DIR/url` and does what `DIR/acts/*.json` asks (`preempt`, `lose`).
 """
 
 import argparse
@@ -19,7 +18,7 @@ from modal._utils.grpc_utils import custom_detail_codec
 from rehearsal.modal.boxes import Boxes
 from rehearsal.modal.router import Router
 from rehearsal.modal.sandboxes import Sandboxes
-from rehearsal.modal.state import State, read, write
+from rehearsal.modal.state import State, read
 
 _LOOK_S = 0.1
 
@@ -39,7 +38,7 @@ def _whole(ours: type, base: type) -> type:
     return type(ours.__name__, (ours, base), missing)
 
 
-async def _obey(boxes: Boxes, acts: Path, bill: Path) -> None:
+async def _obey(boxes: Boxes, acts: Path) -> None:
     """Do what is asked of the double itself, for ever."""
     acts.mkdir(exist_ok=True)
     while True:
@@ -51,7 +50,6 @@ async def _obey(boxes: Boxes, acts: Path, bill: Path) -> None:
             else:
                 boxes.kill(box)
             path.unlink()
-        write(bill, boxes.state.bill())
         await asyncio.sleep(_LOOK_S)
 
 
@@ -72,7 +70,7 @@ async def serve(root: Path, port: int, factor: float) -> None:
     await server.start("127.0.0.1", port)
     (root / "url~").write_text(f"http://127.0.0.1:{_port(server)}")
     (root / "url~").rename(root / "url")
-    await asyncio.gather(control.end_silent_apps(), _obey(boxes, root / "acts", root / "bill.json"))
+    await asyncio.gather(control.end_silent_apps(), _obey(boxes, root / "acts"))
 
 
 def _port(server: Any) -> int:

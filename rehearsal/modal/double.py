@@ -136,9 +136,13 @@ class Double:
         return [json.loads(line)["call"] for line in lines]
 
     def bill(self) -> float:
-        """Micro-dollars up to now."""
-        lines = read(self.root / "bill.json", {})
-        return float(sum(each["microusd"] for each in lines.values()))
+        """Micro-dollars up to now: seconds with a container times price; waiting costs nothing."""
+        prices = read(self.root / "prices.json", {})
+        boxes = [box for box in self.boxes() if box["started_s"]]
+        spans = [
+            (box["device"], (box["ended_s"] or time.time()) - box["started_s"]) for box in boxes
+        ]
+        return float(sum(seconds * prices.get(device, 0) / 3600 for device, seconds in spans))
 
     def committed(self, volume: str) -> Path:
         """The committed tree of a volume."""

@@ -75,6 +75,7 @@ def start(words: list[str]) -> int:
         return first
     os.setsid()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell in the background has it ignored
     try:
         os.execvp(words[0], words)  # noqa: S606 - a list of words, as the vendor takes it
     except OSError as error:

@@ -131,12 +131,13 @@ class Sandboxes(Volumes):
     async def SandboxGetFromName(self, stream: Any) -> None:  # noqa: D102
         asked = await stream.recv_message()
         key = f"{self.place(stream, asked.environment_name)}/{asked.app_name}"
+        is_ended_too = getattr(asked, "include_terminated", False)  # from SDK 1.6 on
         found = [
             box
             for box in self._shown(stream)
             if box.name == asked.sandbox_name
             and self.state.apps[box.app]["key"] == key
-            and (asked.include_terminated or not box.is_over)
+            and (is_ended_too or not box.is_over)
         ]
         if not found:
             raise GRPCError(Status.NOT_FOUND, f"Sandbox '{asked.sandbox_name}' not found")
@@ -207,12 +208,18 @@ class Sandboxes(Volumes):
         asked = await stream.recv_message()
         box = self._box_of(stream, asked.sandbox_id)
         is_out = asked.file_descriptor == api.FILE_DESCRIPTOR_STDOUT
-        await self.boxes.over[box.id].wait()
-        said = self.boxes.said(box, "stdout" if is_out else "stderr").decode(errors="replace")
-        if said and not asked.last_entry_id:
-            items = [api.TaskLogs(data=said, file_descriptor=asked.file_descriptor)]
-            await stream.send_message(api.TaskLogsBatch(entry_id="1-0", items=items))
-        await stream.send_message(api.TaskLogsBatch(eof=True))
+        until_s, sent = time.monotonic() + (asked.timeout or 0), int(asked.last_entry_id or 0)
+        is_over = False
+        while not is_over and time.monotonic() < until_s:
+            is_over = box.is_over  # before what it said last is read
+            said = self.boxes.said(box, "stdout" if is_out else "stderr")[sent:]
+            if said:
+                sent += len(said)
+                item = api.TaskLogs(data=said.decode(), file_descriptor=asked.file_descriptor)
+                await stream.send_message(api.TaskLogsBatch(entry_id=str(sent), items=[item]))
+            await asyncio.sleep(0 if is_over else 0.05)
+        if is_over:
+            await stream.send_message(api.TaskLogsBatch(eof=True))
 
     # -- the way to the router --------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import string
-import time
 from pathlib import Path
 from typing import Any
 
@@ -168,14 +167,3 @@ class State:
         """Sandboxes of a device that have a container now."""
         boxes = [box for box in self.boxes.values() if box.device == device]
         return [box for box in boxes if box.started_s and not box.is_over]
-
-    def bill(self) -> dict[str, dict[str, float]]:
-        """Seconds with a container and micro-dollars of each sandbox, up to now."""
-        prices = read(self.root / "prices.json", {})
-        lines = {}
-        for box in self.boxes.values():
-            until_s = (box.ended_s or time.time()) if box.started_s else 0.0
-            seconds = until_s - box.started_s if box.started_s else 0.0
-            cost = seconds * prices.get(box.device, 0) / 3600
-            lines[box.id] = {"seconds": seconds, "microusd": cost}
-        return lines

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 from typing import Any
 
 from quantgrid.errors import ConfigRefusal
@@ -16,7 +17,7 @@ def load() -> Any:
     Raises:
         ConfigRefusal: when it is missing, or of a version that nobody tried.
     """
-    _refuse_untried(find_version())
+    _refuse_untried(_version())
     # in a container the SDK would ignore the token that a secret gives it (SDK 1.6, client.py)
     if os.environ.get("MODAL_TOKEN_ID"):
         os.environ.pop("MODAL_IS_REMOTE", None)
@@ -24,8 +25,12 @@ def load() -> Any:
     return importlib.import_module("modal")
 
 
-def find_version() -> str | None:
-    """Which version is installed, if any."""
+def find_version() -> tuple[int, ...]:
+    """The version that is installed, as numbers; none if there is none."""
+    return _numbers(_version() or "")
+
+
+def _version() -> str | None:
     from importlib import metadata  # costs a job 10 ms that does not use Modal
 
     try:
@@ -45,8 +50,7 @@ def _refuse_untried(version: str | None) -> None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    words = version.split(".")[:3]
-    return tuple(int("".join(filter(str.isdigit, word)) or 0) for word in words)
+    return tuple(int(word) for word in re.findall(r"\d+", version)[:3])
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:

@@ -25,7 +25,7 @@ class PlatformWorld(Protocol):
 
     @property
     def volumes(self) -> Mapping[str, str]:
-        """Ids: `good`; `twin`, another one of the same name; `empty`, of no size."""
+        """Ids: `good`; `twin`, another one of the same name; `empty`, of no size, if any."""
 
     def order(self, name: Name, words: tuple[str, ...], **changes: object) -> Order:
         """What the cheapest machine is launched with."""
@@ -53,7 +53,7 @@ class PlatformWorld(Protocol):
 
 
 World = Callable[[Path], AbstractContextManager[PlatformWorld]]
-WORLDS = {"plain": "plain_world", "runpod": "runpod_world"}
+WORLDS = {"plain": "plain_world", "runpod": "runpod_world", "modal": "modal_world"}
 """Name of a platform to the module whose function `world` plays it."""
 
 

@@ -9,6 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from quantgrid import modal_sdk
@@ -36,9 +37,11 @@ meanwhile; ten more for an image.  How old lists may be is nowhere said: our cho
 VOLUME_BYTES = 1 << 40
 """modal.com/docs/guide/volumes: a volume has no size, a file of it has at most 1 TiB."""
 
+_READ_S = 2.0
 _OWNER, _NAME = "quantgrid", "name"
 """Tags: whose sandbox it is, for one listing of all; and its name, which a listing leaves out."""
-_DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
+DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
+"""An image that is known to the byte."""
 
 _T = TypeVar("_T")
 
@@ -94,6 +97,8 @@ class Modal:
         cap_s, grace_s = limits.cap_s / place.factor, limits.grace_s / place.factor
         self.limits = limits._replace(cap_s=cap_s, grace_s=grace_s)
         self._candidates, self._client, self._modal = candidates, client, modal_sdk.load()
+        # SDK 1.5 finds no sandbox by name that ended; its exit record says so as well
+        self._finds_ended = modal_sdk.find_version() >= (1, 6)
         self._names: dict[str, str] = {}
         self._apps: dict[str, Any] = {}
 
@@ -120,7 +125,7 @@ class Modal:
         seen = self.whoami().id
         if seen == account and (not volume or self.volume(volume)):
             return
-        twin = self._named(self.place.volume_name) if self.place.volume_name else None
+        twin = self.find_volume(self.place.volume_name)
         named = f"volume {self.place.volume_name!r}"
         raise VolumeRefusal(
             "this is not the place on Modal that the platform's file pins",
@@ -134,8 +139,8 @@ class Modal:
     def _volume(self, volume: str) -> Any:
         return self._modal.Volume.from_id(volume, client=self._client)
 
-    def _named(self, name: str | None) -> str | None:
-        """The id that a name means here; never makes a volume."""
+    def find_volume(self, name: str) -> str | None:
+        """The id that a name of a volume means here; never makes one."""
         if not name:
             return None
         volume = self._modal.Volume.from_name(
@@ -147,6 +152,10 @@ class Modal:
         found = self._find(Call.VOLUME, volume.hydrate.aio)
         return str(found.object_id) if found else None
 
+    def has_secret(self, name: str) -> bool:
+        """Whether the environment has a secret; nobody is told its values."""
+        return self._find(Call.VOLUME, self._secret(name).hydrate.aio) is not None
+
     def candidates(self, device: str, num_devices: int) -> tuple[Candidate, ...]:
         """The declared ones of a kind; the service tells nothing of what is free."""
         wanted = (device, num_devices if device else 0)
@@ -157,7 +166,7 @@ class Modal:
     def launch(self, order: Order) -> Machine:
         """Create one sandbox; for a GPU that takes until one is free, up to 21 minutes."""
         timeout_s = self._timeout_s(order)
-        if not _DIGEST.fullmatch(order.image):
+        if not DIGEST.fullmatch(order.image):
             raise CallFault(Trouble.FATAL, Call.LAUNCH, seen=f"image {order.image!r} has no digest")
         app = self._app(order.name.owner, is_made=True)
         until_s = time.monotonic() + self.limits.create_s
@@ -238,7 +247,9 @@ class Modal:
         return self._shown(found, name) if found else None
 
     def _by_name(self, name: Name | None, *, is_over: bool) -> Any:
-        return self._find(Call.FIND, lambda: self._polled(name, is_over=is_over)) if name else None
+        if name is None or (is_over and not self._finds_ended):
+            return None
+        return self._find(Call.FIND, lambda: self._polled(name, is_over=is_over))
 
     async def _polled(self, name: Name, *, is_over: bool) -> Any:
         """The sandbox with a name, with its end: the lookup by name tells nothing of that."""
@@ -246,8 +257,8 @@ class Modal:
             _app_name(name.owner),
             str(name),
             environment_name=self.place.environment,
-            include_terminated=is_over,
             client=self._client,
+            **({"include_terminated": True} if is_over else {}),
         )
         await box.poll.aio()
         return box
@@ -335,7 +346,14 @@ def _app_name(owner: str) -> str:
 
 
 async def _tail(box: Any, lines: int) -> str:
-    return "".join([each.message async for each in box.logs.tail.aio(lines)])
+    if hasattr(box, "logs"):  # from SDK 1.6 on
+        return "".join([each.message async for each in box.logs.tail.aio(lines)])
+    said: list[str] = []
+    with suppress(TimeoutError):  # the stream of a running sandbox never ends
+        async with asyncio.timeout(_READ_S):
+            async for line in box.stdout:
+                said.append(line)  # noqa: PERF401 - what was read before the time was over counts
+    return "".join("".join(said).splitlines(keepends=True)[-lines:])
 
 
 def _said(error: Exception) -> str:
