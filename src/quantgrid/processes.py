@@ -55,6 +55,14 @@ def find_process(pid: int) -> Process | None:
     return None if state in _DEAD else Process(pid, state, int(rest[0]), int(rest[2]), rest[18])
 
 
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU that a process has used; 0 when it is gone."""
+    with suppress(OSError, IndexError, ValueError):
+        fields = Path(f"{_PROC}/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def place() -> str:
     """The boot of this machine and the namespace of its process numbers.
 
@@ -67,9 +75,12 @@ def place() -> str:
     return f"{boot} {namespace}".strip()
 
 
-def marked(name: str) -> list[Process]:
-    """Every living process of this machine that carries a controller's name, in no order."""
-    entry = f"{MARK}={name}".encode()
+def marked(name: str, variable: str = MARK) -> list[Process]:
+    """Every living process of this machine that carries a controller's name, in no order.
+
+    Another variable finds what carries another mark.
+    """
+    entry = f"{variable}={name}".encode()
     return [found for pid in _pids() if _carries(pid, entry) and (found := find_process(pid))]
 
 

@@ -70,9 +70,14 @@ class Register:
             except DataFault as fault:  # the others have machines, too
                 self.damaged[subject] = str(fault)
 
-    def newest(self, subject: str) -> Numbered | None:
-        """The newest state of one lease, asked by name: no listing is believed."""
-        number, found = 0, None
+    def newest(self, subject: str, after: int = 0) -> Numbered | None:
+        """The newest state of one lease, asked by name: no listing is believed.
+
+        Args:
+            subject: Of the lease.
+            after: The number of a state that is known; None is the answer when it is the newest.
+        """
+        number, found = after, None
         while (data := self.store.find(_lease_key(subject, number + 1))) is not None:
             number += 1
             found = Lease.parse(data, f"{self.store.address}/{_lease_key(subject, number)}")
