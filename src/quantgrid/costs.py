@@ -84,12 +84,12 @@ def _flops(cell: Cell, done: dict[str, int]) -> Iterator[float]:
         yield per_token * num_steps * model.tokens_per_step
     elif "calibration_sequences" in METHODS[cell.form.method].takes:
         calibration = cell.form.calibration_sequences * model.context
-        yield FORWARD_PART * per_token * calibration + _solver_flops(cell)
+        yield FORWARD_PART * per_token * calibration + solver_flops(cell)
     evaluated = cell.evaluation.sequences * model.context
     yield FORWARD_PART * per_token * evaluated * (1 if cell.form == BASE else 2)
 
 
-def _solver_flops(cell: Cell) -> float:
+def solver_flops(cell: Cell) -> float:
     """GPTQ's own: Hessian 2 I^2 a token, factor about I^3, correction O I^2 for each matrix."""
     if cell.form.method != "gptq":
         return 0.0
