@@ -32,6 +32,8 @@ from quantgrid.rental.port import Machine, Name, Order, Platform, find_name
 from quantgrid.rental.register import Numbered, Register
 from quantgrid.rental.steps import step
 
+_TOLD = {Trouble.ACCOUNT, Trouble.FATAL}
+"""What a person has to mend: the platform's own words are passed on."""
 _TAIL_S = 300.0
 """What a machine may cost after its deadline, until it is ended from inside."""
 
@@ -309,6 +311,8 @@ class Rounds:
             reply = self._launched(lease, wanted, before_s)
         except CallFault as fault:
             trouble = fault.trouble
+            if trouble in _TOLD:
+                self.ways.tell(f"no machine for {lease.cell}: {fault}")
             reply = Reply(lease.nonce, trouble=trouble, retry_after_s=fault.retry_after_s)
         finally:
             self._replies[lease.nonce] = reply
@@ -321,14 +325,17 @@ class Rounds:
         return Reply(lease.nonce, machine=self.platform.launch(order).id)
 
     def _has_volume(self, volume: str) -> bool:
-        if volume and volume not in self._volumes and self.platform.volume(volume):
-            self._volumes.add(volume)
+        if volume and volume not in self._volumes:
+            facts = self.platform.volume(volume)
+            if facts and facts.size_bytes > 0:  # what is written to one without a size is lost
+                self._volumes.add(volume)
         return not volume or volume in self._volumes
 
 
 def _other_place(platform: str, wanted: Wanted, account: str) -> str:
     return (
-        f"refused: this is another account of {platform}, or it lacks the volume; expected account "
+        f"refused: this is another account of {platform}, or its volume is not there or has no "
+        f"size; expected account "
         f"{wanted.account} with volume {wanted.volume or 'none'}; seen account {account}.  "
         f"Nothing was created and nothing is lost: you look at another place."
     )

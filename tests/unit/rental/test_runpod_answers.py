@@ -159,5 +159,9 @@ def test_body_says_everything_and_no_secret() -> None:
     }
     no_gpu = order._replace(candidate=order.candidate._replace(num_devices=0), volume="")
     bare = answers.body(no_gpu, answers.Body(30, "SECURE", "", 4))
+    assert bare["disk"] == 30
+    more = no_gpu._replace(options=(("disk_gb", "70"), ("cloud", "COMMUNITY")))
+    asked = answers.body(more, answers.Body(30, "SECURE", "", 4, (("QG_RUNPOD_URL", "u"),)))
+    assert (asked["disk"], asked["cloud"], asked["env"]["QG_RUNPOD_URL"]) == (70, "COMMUNITY", "u")
     assert bare["cpu"] == {"id": "g", "vcpuCount": 4}
     assert not {"gpu", "mounts", "registry"} & bare.keys()

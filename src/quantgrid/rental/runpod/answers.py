@@ -162,12 +162,19 @@ class Body(NamedTuple):
         cloud: SECURE or COMMUNITY.
         registry: Id of the registry's credentials; empty for a public image.
         vcpus: Virtual CPUs of a machine without GPUs.
+        environment: Names and values that a pod needs to reach the platform.
     """
 
     disk_gb: int
     cloud: str
     registry: str
     vcpus: int
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def of(self, options: Mapping[str, str]) -> "Body":
+        """The same with what one job asked for."""
+        disk_gb = int(options.get("disk_gb", self.disk_gb))
+        return self._replace(disk_gb=disk_gb, cloud=options.get("cloud", self.cloud))
 
 
 def body(order: Order, extra: Body) -> dict[str, Any]:
@@ -176,7 +183,7 @@ def body(order: Order, extra: Body) -> dict[str, Any]:
     The command goes as JSON in `args`, the one field that both the document of 2026-08-20 and its
     successors know.  `gpu.count` is always sent: without it the scheduler has matched nothing.
     """
-    kind, words = order.candidate, order.command
+    kind, words, extra = order.candidate, order.command, extra.of(dict(order.options))
     secret = {name: f"{{{{ RUNPOD_SECRET_{name} }}}}" for name in order.secrets}
     asked = {ASKED: order.volume} if order.volume else {}
     compute: dict[str, Any] = (
@@ -191,7 +198,7 @@ def body(order: Order, extra: Body) -> dict[str, Any]:
         "args": json.dumps({"entrypoint": list(words[:1]), "cmd": list(words[1:])}),
         "disk": extra.disk_gb,
         "cloud": extra.cloud,
-        "env": dict(order.environment) | secret | asked,
+        "env": dict(order.environment) | dict(extra.environment) | secret | asked,
         **compute,
         **({"dataCenterIds": [kind.region]} if kind.region else {}),
         **({"mounts": {"network": [mount]}} if order.volume else {}),
