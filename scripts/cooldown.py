@@ -2,10 +2,11 @@
 
 from quantgrid import atomic
 from quantgrid.cell import Cell, Progress
-from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.corpus.view import View
+from quantgrid.watch.training import watched
 from quantlm import environment, schedule, state, tensorfile, weights
 from quantlm.checkpoint import TrainingState
+from quantlm.held_out import HeldOut
 from quantlm.loop import Trainer, training_results
 
 
@@ -23,20 +24,24 @@ def main() -> None:
         context=model["context"],
     )
     trainer = Trainer.start(trunk, view, device)
-    milestone = cell.parents["milestone"][tensorfile.STATE_FILE]
+    milestone, start = cell.parents["milestone"], num_steps - steps["cooldown_steps"]
     rate = schedule.cooldown_rate(
         schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
     )
     progress = Progress(cell, num_steps=num_steps)
-    with Keeper(cell, TrainingState(trainer, view), manifest=view.manifest) as keeper:
-        if not keeper.resume():
-            state.load_state(milestone, trainer, step=num_steps - steps["cooldown_steps"])
-        losses = trainer.run(num_steps, rate, progress.step, keeper)
+    held_out = HeldOut.of(trainer, view, model)
+    kept = TrainingState(trainer, view)
+    keeper, watch = watched(cell, kept, held_out, view, passes=trunk["passes"])
+    with keeper, watch:
+        if not watch.resume(milestone):
+            view.take_up(state.load_state(milestone[tensorfile.STATE_FILE], trainer, step=start))
+        trainer.run(num_steps, rate, progress.step, keeper, watch)
     with atomic.writing(cell.out / tensorfile.WEIGHTS_FILE) as file:
         weights.save_weights(file, trainer.model, fingerprint=cell.fingerprint)
-    results = training_results(trainer, losses) | {"size": weights.size(trainer.model)}
+    size = weights.size(trainer.model)
+    results = training_results(trainer) | watch.results() | {"size": size}
     made_on = environment.describe(device)
-    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=keeper.chain())
+    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=watch.chain())
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from importlib import import_module
 
 from quantgrid import atomic
 from quantgrid.cell import Cell, Progress
-from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.corpus.view import View
+from quantgrid.watch.training import watched
 from quantlm import data, environment, packing, schedule, state, tensorfile
 from quantlm.checkpoint import TrainingState
+from quantlm.held_out import HeldOut
 from quantlm.loop import Trainer, training_results
 
 
@@ -28,24 +29,26 @@ def main() -> None:
     method = import_module(f"quantlm.methods.{form['method']}")
     trainer = Trainer.start(trunk, view, device, forward=method.forward(form))
     added = method.extend(trainer, form)
-    rate = schedule.cooldown_rate(
-        schedule.trunk_rate(model["learning_rate"], model["warmup_steps"]), **steps
-    )
+    constant = schedule.trunk_rate(model["learning_rate"], model["warmup_steps"])
+    rate = schedule.cooldown_rate(constant, **steps)
     progress = Progress(cell, num_steps=num_steps)
-    with Keeper(cell, TrainingState(trainer, view), manifest=view.manifest) as keeper:
+    kept, held_out = TrainingState(trainer, view), HeldOut.of(trainer, view, model)
+    keeper, watch = watched(cell, kept, held_out, view, passes=trunk["passes"])
+    with keeper, watch:
         milestone = cell.parents.get("milestone")
-        if not keeper.resume() and milestone:
-            start = num_steps - steps["cooldown_steps"]
-            state.load_state(milestone[tensorfile.STATE_FILE], trainer, step=start, fresh=added)
-        losses = trainer.run(num_steps, rate, progress.step, keeper)
+        if not watch.resume() and milestone:  # what was watched before had other weights
+            file, start = milestone[tensorfile.STATE_FILE], num_steps - steps["cooldown_steps"]
+            view.take_up(state.load_state(file, trainer, step=start, fresh=added))
+        trainer.run(num_steps, rate, progress.step, keeper, watch)
     layers = method.quantise(trainer.model, form, partial(data.calibration, view, model["context"]))
-    results = training_results(trainer, losses) | packing.summary(trainer.model, layers)
+    summary = packing.summary(trainer.model, layers)
+    results = training_results(trainer) | watch.results() | summary
     with atomic.writing(cell.out / tensorfile.PACKED_FILE) as file:
         packing.save_packed(file, layers, fingerprint=cell.fingerprint)
     with atomic.writing(cell.out / tensorfile.WEIGHTS_FILE) as file:
         packing.save_values(file, trainer.model, layers, fingerprint=cell.fingerprint)
     made_on = environment.describe(device)
-    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=keeper.chain())
+    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=watch.chain())
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
 from quantgrid import atomic
 from quantgrid.cell import Cell, Progress
-from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.corpus.view import View
+from quantgrid.watch.training import watched
 from quantlm import environment, schedule, state, tensorfile
 from quantlm.checkpoint import TrainingState
+from quantlm.held_out import HeldOut
 from quantlm.loop import Trainer, training_results
 
 
@@ -25,16 +26,19 @@ def main() -> None:
     trainer = Trainer.start(trunk, view, device)
     rate = schedule.trunk_rate(model["learning_rate"], model["warmup_steps"])
     progress = Progress(cell, num_steps=num_steps)
-    with Keeper(cell, TrainingState(trainer, view), manifest=view.manifest) as keeper:
+    held_out = HeldOut.of(trainer, view, model)
+    kept = TrainingState(trainer, view)
+    keeper, watch = watched(cell, kept, held_out, view, passes=trunk["passes"])
+    with keeper, watch:
         milestone = cell.parents.get("milestone")
-        if not keeper.resume() and milestone:
-            state.load_state(milestone[tensorfile.STATE_FILE], trainer)
-        losses = trainer.run(num_steps, rate, progress.step, keeper)
+        if not watch.resume(milestone) and milestone:
+            view.take_up(state.load_state(milestone[tensorfile.STATE_FILE], trainer))
+        trainer.run(num_steps, rate, progress.step, keeper, watch)
     with atomic.writing(cell.out / tensorfile.STATE_FILE) as file:
-        state.save_state(file, trainer, fingerprint=cell.fingerprint)
-    results = training_results(trainer, losses)
+        state.save_state(file, trainer, fingerprint=cell.fingerprint, seen=view.seen())
+    results = training_results(trainer) | watch.results()
     made_on = environment.describe(device)
-    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=keeper.chain())
+    cell.finish(results, receipt=view.receipt(), environment=made_on, chain=watch.chain())
 
 
 if __name__ == "__main__":

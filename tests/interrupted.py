@@ -232,7 +232,7 @@ def finish(root: Path, *, each_step: Callable[[int], None] = lambda _: None) -> 
         keeper.resume()
         losses = trainer.run(STEPS, schedule.trunk_rate(2e-3, 4), keeper=keeper)
     with (root / "final").open("wb") as file:
-        state.save_state(file, trainer, fingerprint="f" * 64)
+        state.save_state(file, trainer, fingerprint="f" * 64, seen={})
     told = training_results(trainer, losses) | {"receipt": view.receipt()}
     (root / "numbers").write_text(json.dumps(told))
     (root / "chain").write_text(json.dumps(keeper.chain()))

@@ -153,7 +153,7 @@ def body(cell: Cell, base_S: Any, delta_S: Any) -> dict[str, Any]:
         "clearance": None,
         "hold": None,
         "cost": None,
-        "verdict": None,
+        "verdict": "VALID",
         "deposited": "2026-11-30T12:00:03Z",
     }
 

@@ -49,6 +49,7 @@ class Cell(NamedTuple):
     interruption_s: float
     started_wall_s: float
     started_cpu_s: float
+    watch: Mapping[str, Any] = {}
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Cell":
@@ -82,6 +83,7 @@ class Cell(NamedTuple):
             interruption_s=float(get(contract.INTERRUPTION) or INTERRUPTION_S),
             started_wall_s=time.monotonic(),
             started_cpu_s=time.process_time(),
+            watch=json.loads(environment.get(contract.WATCH) or "{}"),
         )
 
     def sealed_corpus(self) -> tuple[Path, Path]:

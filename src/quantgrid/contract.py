@@ -40,6 +40,7 @@ DEADLINE = "QG_DEADLINE_S"
 GRACE = "QG_GRACE_S"
 INTERRUPTION = "QG_INTERRUPTION_S"
 ATTEMPT = "QG_ATTEMPT"
+WATCH = "QG_WATCH"
 
 ENDS_AT = "QG_ENDS_AT_MONOTONIC_S"
 """Not a part of the contract: the deadline on this host's monotonic clock, from which each script
@@ -100,6 +101,12 @@ TABLE = (
         INTERRUPTION,
         "mean seconds between two interruptions here; empty if unknown",
         "14400",
+    ),
+    Variable(
+        WATCH,
+        "JSON for `quantgrid.watch`: `policy` (rule -> stop or record), `tokens_per_s` of a "
+        "probe, `stall_s`; empty for what is usual",
+        '{"policy": {"rise": "stop"}}',
     ),
     Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from quantgrid import atomic
 from quantgrid.archive.record import Record
 from quantgrid.errors import DataFault
+from quantgrid.verdicts import word_of
 
 COLUMNS = ("cell", "fingerprint", "verdict", "where", "when", "cost_usd")
 
@@ -27,7 +28,7 @@ def enter_all(path: Path, lock: Path, records: Iterable[Record]) -> None:
     Args:
         path: The ledger.
         lock: A file that serialises the folds of this working copy.
-        records: Verified records of kind `cells`.
+        records: Verified records of kind `cells`, each with the verdict on it.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:
@@ -69,7 +70,7 @@ def _row(record: Record) -> dict[str, str]:
     return {
         "cell": record["cell"],
         "fingerprint": record["fingerprint"],
-        "verdict": record["verdict"] or "unjudged",
+        "verdict": word_of(record),
         "where": record["platform"]["name"],
         "when": record["deposited"],
         "cost_usd": "" if cost is None else f"{cost['usd']:.4f}",

@@ -266,6 +266,7 @@ class Runner(NamedTuple):
             contract.SEED: str(job.seed),
             contract.GRACE: f"{self.machine.limits.grace_s:g}",
             contract.INTERRUPTION: self._interruption(),
+            contract.WATCH: os.environ.get(contract.WATCH, ""),
             contract.ATTEMPT: desk.folder.parent.name,
         }
 

@@ -14,18 +14,26 @@ from quantgrid.archive.record import parse_record
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest_file
 from quantgrid.select import AnyCell
+from quantgrid.verdicts import UNJUDGED, Word, worse
 
 _HEAD_BYTES = 4096
+_BASE = "none"
 
 
-def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path) -> None:
+def publish_wanted(
+    path: Path,
+    grid: str,
+    cells: Mapping[str, str],
+    table: Path,
+    verdicts: Mapping[str, str],
+) -> None:
     """Write which cells a table must show, only when that changed.
 
-    A table that shows other cells, as after a copy over it, is named: Snakemake goes by content
-    where times mislead, and makes the table again.
+    A table that shows other cells, as after a copy over it, or other verdicts, as after a
+    rejection, is named: Snakemake goes by content where times mislead, and makes the table again.
     """
     wanted = {"grid": grid, "cells": dict(cells)}
-    if shown_cells(table) not in (None, cells):
+    if shown_cells(table) is not None and not is_table_of(table, cells, verdicts):
         wanted["instead_of"] = digest_file(table)
     # in the order of the grid, which the table keeps
     data = (json.dumps(wanted, indent=2) + "\n").encode()
@@ -37,11 +45,43 @@ def publish_wanted(path: Path, grid: str, cells: Mapping[str, str], table: Path)
 
 def shown_cells(table: Path) -> Mapping[str, str] | None:
     """The cells of a table with their fingerprints; None when there is no readable table."""
+    return shown(table, "fingerprint")
+
+
+def is_table_of(table: Path, cells: Mapping[str, str], verdicts: Mapping[str, str]) -> bool:
+    """Whether a table shows these cells with these fingerprints and these verdicts."""
+    return shown_cells(table) == cells and shown(table, "verdict") == verdicts
+
+
+def shown(table: Path, column: str) -> Mapping[str, str] | None:
+    """A column of a table by cell; None when there is no readable table with such a column."""
     try:
         with table.open(newline="") as file:
-            return {row["cell"]: row["fingerprint"] for row in csv.DictReader(file)}
+            return {row["cell"]: row[column] for row in csv.DictReader(file)}
     except (OSError, KeyError, UnicodeDecodeError):
         return None
+
+
+def local_verdicts(root: Path, cells: Mapping[str, str]) -> dict[str, str]:
+    """What a table must say of cells: the worse of a cell's own verdict and its base's.
+
+    Args:
+        root: The working copy.
+        cells: Cell -> fingerprint; a verdict on another one counts for nothing.
+    """
+    own = {cell: _verdict(root, cell, fingerprint) for cell, fingerprint in cells.items()}
+    bases = {cell: f"{cell.partition('/')[0]}/{_BASE}" for cell in cells}
+    return {cell: worse(word, own.get(bases[cell], word)) for cell, word in own.items()}
+
+
+def _verdict(root: Path, cell: str, fingerprint: str) -> str:
+    """The verdict beside a result; its digest is verified by who shows it."""
+    base, _, variant = cell.partition("/")
+    try:
+        told = json.loads((root / layout.VERDICT.format(base=base, variant=variant)).read_bytes())
+        return str(Word(told["verdict"])) if told["fingerprint"] == fingerprint else UNJUDGED
+    except (OSError, ValueError, KeyError, TypeError):
+        return UNJUDGED
 
 
 def source_of(table: Path, laws: Path) -> str:

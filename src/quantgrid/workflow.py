@@ -30,7 +30,7 @@ from quantgrid.rental import reach
 from quantgrid.rental.facts import facts_of
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
-from quantgrid.wanted import is_page_of, publish_wanted, shown_cells
+from quantgrid.wanted import is_page_of, is_table_of, local_verdicts, publish_wanted
 
 Wildcards = Any
 
@@ -155,7 +155,8 @@ class Workflow:
         """The file that tells the table which fingerprint each row must have."""
         relative = layout.WANTED.format(grid=self.grid)
         if self.plan:
-            publish_wanted(self.root / relative, self.grid, self._fingerprints, self._table)
+            shows = (self._fingerprints, self._table, self._verdicts)
+            publish_wanted(self.root / relative, self.grid, *shows)
         return self._aged(relative, is_shown=self._is_table_current)
 
     def table_cells(self, _: Wildcards = None) -> list[str]:
@@ -164,9 +165,8 @@ class Workflow:
 
     def page_tables(self, _: Wildcards = None) -> list[str]:
         """The table and the laws that the page shows."""
-        is_shown = self._is_table_current and is_page_of(
-            self.root / layout.PAGE.format(grid=self.grid), self._table, self._laws
-        )
+        page, laws = (self.root / p.format(grid=self.grid) for p in (layout.PAGE, layout.LAWS))
+        is_shown = self._is_table_current and is_page_of(page, self._table, laws)
         files = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.LAWS)]
         return [self._aged(file, is_shown=is_shown) for file in files]
 
@@ -186,7 +186,12 @@ class Workflow:
         if not self.plan:
             return False
         states = {self.plan.state(cell) for cell in self.lineage.grid.every}
-        return states == {State.CURRENT} and shown_cells(self._table) == self._fingerprints
+        shows = (self._fingerprints, self._verdicts)
+        return states == {State.CURRENT} and is_table_of(self._table, *shows)
+
+    @cached_property
+    def _verdicts(self) -> dict[str, str]:
+        return local_verdicts(self.root, self._fingerprints)
 
     @cached_property
     def _fingerprints(self) -> dict[str, str]:
@@ -196,10 +201,6 @@ class Workflow:
     @property
     def _table(self) -> Path:
         return self.root / layout.TABLE.format(grid=self.grid)
-
-    @property
-    def _laws(self) -> Path:
-        return self.root / layout.LAWS.format(grid=self.grid)
 
     # -- corpus -----------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 """A training as one file that another process, or another machine, goes on from bit for bit.
 
-Beside weights, moments and step (`state`) it holds what a stage tells at its end: the loss of every
-step and what was seen of the corpus; and the states of the random generators, for a method that
-draws from them.  The file is safetensors: `tensorfile.read` reads it.
+Beside what a milestone holds (`state`) it has the facts of its keeper, and the states of the random
+generators, for a method that draws from them.  The file is safetensors: `tensorfile.read` reads it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ from quantlm import state, tensorfile
 from quantlm.data import CorpusView
 from quantlm.loop import Trainer
 
-_LOSSES = "losses"
 _RANDOM = "random."
 
 
@@ -50,7 +48,7 @@ class TrainingState:
     def snapshot(self, facts: Mapping[str, Any]) -> Sequence[bytes | memoryview]:
         """The parts of a file; the last one is overwritten by the next snapshot."""
         trainer = self._trainer
-        losses = torch.tensor(trainer.losses, dtype=torch.float64)
+        losses = state.losses_of(trainer)
         tensors = state.tensors_of(trainer) | self._generators()
         header = {
             "step": trainer.step,
@@ -60,7 +58,7 @@ class TrainingState:
         }
         arena = self._copied(list(tensors.values()))
         return [
-            tensorfile.header_bytes({_LOSSES: losses} | tensors, header),
+            tensorfile.header_bytes({state.LOSSES: losses} | tensors, header),
             losses.numpy().data.cast("B") if trainer.losses else b"",
             arena.numpy().data,
         ]
@@ -81,7 +79,6 @@ class TrainingState:
             ValueError: when it is of another model or batch size.
         """
         tensors, header = tensorfile.read(file)
-        self._trainer.losses = tensors.pop(_LOSSES).tolist()
         random = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_RANDOM)}
         state.put(self._trainer, tensors, header)
         self._view.take_up(header["seen"])

@@ -41,10 +41,10 @@ class CorpusView(Protocol):
         """What was seen, verified and consumed."""
 
     def seen(self) -> Mapping[str, Any]:
-        """What the receipt of this stage rests on, as JSON, for another process to go on."""
+        """What the receipt rests on, as JSON, for another process to go on."""
 
     def take_up(self, seen: Mapping[str, Any]) -> None:
-        """Count what an earlier process of this stage saw."""
+        """Count what the process saw from whose state this one goes on."""
 
 
 class Batches:

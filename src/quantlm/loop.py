@@ -57,6 +57,33 @@ class NoKeeper:
         """Nothing is kept."""
 
 
+class Watcher(Protocol):
+    """Looks at a training from the side; what it raises ends it."""
+
+    def is_due(self, step: int) -> bool:
+        """Whether `look` is to be called after so many steps; asked after every step."""
+
+    def steps(self, last: int, losses: Sequence[float], norms: Sequence[float]) -> None:
+        """Losses and gradient norms (before clipping) of steps, the last of which is `last`."""
+
+    def look(self, step: int) -> None:
+        """Evaluate after `step` steps; `steps` has told all of them."""
+
+
+class Unwatched:
+    """Nobody looks."""
+
+    def is_due(self, step: int) -> bool:
+        """Never."""
+        return step < 0
+
+    def steps(self, last: int, losses: Sequence[float], norms: Sequence[float]) -> None:
+        """Nothing is heard."""
+
+    def look(self, step: int) -> None:
+        """Nothing is evaluated."""
+
+
 class NonFiniteLossError(ArithmeticError):
     """The loss became infinite or not a number: these weights are worthless."""
 
@@ -88,7 +115,7 @@ class Trainer:
     """A model in training, between two steps.
 
     Attributes:
-        losses: Loss of every step of this stage, in nats per token.
+        losses: Loss of every step from step 0 on, in nats per token, whoever computed it.
 
     Args:
         model: Trained in place.
@@ -140,9 +167,23 @@ class Trainer:
         return cls(model, batches, recipe, forward=forward)
 
     @property
+    def tokens_per_step(self) -> int:
+        """Tokens that a step consumes."""
+        return self._batches.tokens_per_step
+
+    @property
     def tokens(self) -> int:
         """Tokens consumed from step 0 on."""
-        return self.step * self._batches.tokens_per_step
+        return self.step * self.tokens_per_step
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    def logits(self, tokens_BT: Tensor) -> Tensor:
+        """Logits (B, T, V) as training sees them."""
+        return self._forward(self.model, tokens_BT)
 
     def run(
         self,
@@ -150,11 +191,12 @@ class Trainer:
         rate: Rate,
         report: Report = unheard,
         keeper: Keeper = NoKeeper(),  # noqa: B008 - it has no state
+        watcher: Watcher = Unwatched(),  # noqa: B008 - it has no state
     ) -> list[float]:
-        """Train until `stop` steps are done; returns the loss of every step of this stage.
+        """Train until `stop` steps are done; returns `losses`.
 
-        Losses are fetched, judged and reported every `REPORT_EVERY` steps: asking for each would
-        make an accelerator wait.  No state is kept before its losses were judged.
+        Losses are fetched, watched and reported every `REPORT_EVERY` steps: asking for each would
+        make an accelerator wait.  No state is kept before its losses were watched.
 
         Raises:
             NonFiniteLossError: when a loss is infinite or not a number.
@@ -163,35 +205,40 @@ class Trainer:
         start = self.tokens
         self._batches.ahead(self.step, stop)
         report(self.step, tokens=0, loss=None)
-        waiting: list[Tensor] = []
+        waiting: list[tuple[Tensor, Tensor]] = []
         while self.step < stop:
             waiting.append(self._advance(rate(self.step)))
-            is_due = keeper.is_due()
-            if is_due or len(waiting) == REPORT_EVERY or self.step == stop:
-                self.losses += self._fetch(waiting)
+            is_due, is_looked_at = keeper.is_due(), watcher.is_due(self.step)
+            if is_due or is_looked_at or len(waiting) == REPORT_EVERY or self.step == stop:
+                self.losses += self._fetch(waiting, watcher)
                 waiting.clear()
                 report(self.step, tokens=self.tokens - start, loss=self.losses[-1])
+            if is_looked_at:
+                watcher.look(self.step)
             if is_due:
                 keeper.keep()
         return self.losses
 
-    def _advance(self, learning_rate: float) -> Tensor:
+    def _advance(self, learning_rate: float) -> tuple[Tensor, Tensor]:
+        """One step; its loss and the norm of its gradient, which nobody has waited for."""
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate
         loss = self._loss(self._batches.at(self.step))
         torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
-        return loss.detach()
+        return loss.detach(), norm
 
     def _loss(self, tokens_BT: Tensor) -> Tensor:
-        logits_BTV = self._forward(self.model, tokens_BT[:, :-1])
+        logits_BTV = self.logits(tokens_BT[:, :-1])
         return functional.cross_entropy(logits_BTV.flatten(0, 1), tokens_BT[:, 1:].flatten())
 
-    def _fetch(self, waiting: Sequence[Tensor]) -> list[float]:
-        losses: list[float] = torch.stack(list(waiting)).tolist()
+    def _fetch(self, waiting: Sequence[tuple[Tensor, Tensor]], watcher: Watcher) -> list[float]:
+        both: list[list[float]] = torch.stack([torch.stack(each) for each in waiting]).tolist()
+        losses, norms = ([each[part] for each in both] for part in (0, 1))
+        watcher.steps(self.step, losses, norms)
         for offset, loss in enumerate(losses):
             if not math.isfinite(loss):
                 step = self.step - len(losses) + offset + 1
@@ -216,21 +263,22 @@ def adamw(model: Transformer, recipe: Recipe) -> torch.optim.AdamW:
     )
 
 
-def training_results(trainer: Trainer, losses: Sequence[float]) -> dict[str, Any]:
-    """What a record says about training: tokens and steps from step 0, losses of this stage."""
-    tail = losses[-TAIL_STEPS:]
+def training_results(trainer: Trainer) -> dict[str, Any]:
+    """What a record says about training, from step 0 on.
+
+    It is the same whether the training began here, went on from a milestone or was interrupted.
+    """
+    tail = trainer.losses[-TAIL_STEPS:]
     return {
         "num_tokens": trainer.tokens,
         "num_steps": trainer.step,
         "train_loss": math.fsum(tail) / len(tail) if tail else None,
-        "train_losses": curve(losses, first_step=trainer.step - len(losses) + 1),
+        "train_losses": curve(trainer.losses),
     }
 
 
-def curve(losses: Sequence[float], *, first_step: int) -> list[tuple[int, float]]:
+def curve(losses: Sequence[float]) -> list[tuple[int, float]]:
     """At most `CURVE_POINTS` points (last step of a stretch, mean loss over the stretch)."""
     stretch = max(1, math.ceil(len(losses) / CURVE_POINTS))
     parts = [(start, losses[start : start + stretch]) for start in range(0, len(losses), stretch)]
-    return [
-        (first_step + start + len(part) - 1, math.fsum(part) / len(part)) for start, part in parts
-    ]
+    return [(start + len(part), math.fsum(part) / len(part)) for start, part in parts]

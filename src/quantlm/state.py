@@ -2,6 +2,8 @@
 
 Data and learning rate are functions of the step, nothing draws random numbers after step 0, and the
 optimiser's own step equals the trainer's: weights, two moments and one number are all there is.
+Beside them stands what every result tells of the past: the loss of each step, and what was read of
+the corpus.  So a result is the same whether a training began at step 0 or at a milestone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +17,27 @@ from quantlm import tensorfile
 from quantlm.loop import Trainer
 from quantlm.weights import fill
 
+LOSSES = "losses"
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def save_state(file: BinaryIO, trainer: Trainer, *, fingerprint: str) -> None:
-    """Write weights, moments and step of a trainer."""
-    header = {"fingerprint": fingerprint, "step": trainer.step, "tokens": trainer.tokens}
-    tensorfile.write(file, tensors_of(trainer), header)
+def save_state(
+    file: BinaryIO, trainer: Trainer, *, fingerprint: str, seen: Mapping[str, Any]
+) -> None:
+    """Write weights, moments, step and losses of a trainer, and what was seen of the corpus."""
+    header = {
+        "fingerprint": fingerprint,
+        "step": trainer.step,
+        "tokens": trainer.tokens,
+        "seen": dict(seen),
+    }
+    tensorfile.write(file, tensors_of(trainer) | {LOSSES: losses_of(trainer)}, header)
 
 
 def load_state(
     path: Path, trainer: Trainer, *, step: int | None = None, fresh: Sequence[str] = ()
-) -> None:
-    """Put a trainer of the same trunk into a saved state.
+) -> Mapping[str, Any]:
+    """Put a trainer of the same trunk into a saved state; returns what was seen of the corpus.
 
     Args:
         path: File of `save_state`.
@@ -37,7 +47,8 @@ def load_state(
             their values, and their moments are zero.
 
     Raises:
-        ValueError: when the state has another step, or is of another model or batch size.
+        ValueError: when the state has another step, lacks losses, or is of another model or batch
+            size.
     """
     tensors, header = tensorfile.read(path)
     if step is not None and header["step"] != step:
@@ -45,22 +56,36 @@ def load_state(
             f"the state to start from has another step: expected {step}; seen {header['step']}"
         )
     put(trainer, tensors | _kept(trainer, fresh), header)
+    seen: Mapping[str, Any] = header["seen"]
+    return seen
 
 
 def put(trainer: Trainer, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:
-    """Put a trainer into the state of some tensors (see `tensors_of`) and a step.
+    """Put a trainer into the state of some tensors (see `tensors_of`), their losses and a step.
 
     Raises:
-        ValueError: when the tensors are of another model, or the tokens of another batch size.
+        ValueError: when the tensors are of another model, the tokens of another batch size, or the
+            losses not those of all steps.
     """
+    losses = tensors.get(LOSSES, torch.empty(0))
+    if len(losses) != header["step"]:
+        raise ValueError(
+            "a state does not have the loss of each of its steps: "
+            f"expected {header['step']}; seen {len(losses)}"
+        )
     _prepare_moments(trainer, header["step"])
-    fill(tensors_of(trainer), tensors)
-    trainer.step = header["step"]
+    fill(tensors_of(trainer), {name: t for name, t in tensors.items() if name != LOSSES})
+    trainer.step, trainer.losses = header["step"], losses.tolist()
     if trainer.tokens != header["tokens"]:
         raise ValueError(
             f"the state was trained with another batch: expected {trainer.tokens} tokens after "
             f"{trainer.step} steps; seen {header['tokens']}"
         )
+
+
+def losses_of(trainer: Trainer) -> Tensor:
+    """The loss of every step, exactly: float64."""
+    return torch.tensor(trainer.losses, dtype=torch.float64)
 
 
 def tensors_of(trainer: Trainer) -> dict[str, Tensor]:

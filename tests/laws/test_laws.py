@@ -117,7 +117,7 @@ class _Bench:
     def branch(self, num_steps: int, **forward: Any) -> Transformer:
         """Cool down from the trunk as it is now."""
         file, branch = io.BytesIO(), self._trainer(**forward)
-        state.save_state(file, self._trunk, fingerprint="")
+        state.save_state(file, self._trunk, fingerprint="", seen={})
         (self._folder / "state").write_bytes(file.getvalue())
         state.load_state(self._folder / "state", branch)
         cooldown_steps = num_steps - branch.step

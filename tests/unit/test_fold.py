@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core_parts import BOUND_S, CELL, KILLED, archive_in, body, key_of, killer, put, tree
-from quantgrid import layout, ledger
+from quantgrid import layout, ledger, verdicts
 
 KEY = key_of(body("cells"))
 OUT = layout.RESULT.format(base="b", variant="v")
@@ -48,6 +48,11 @@ def test_fold_publishes_result_and_row_when_the_record_is_whole(copy: Path) -> N
 
     assert json.loads((copy / OUT).read_bytes()) == archive_in(copy).record(KEY)
     assert _rows(copy) == [(CELL, body()["fingerprint"])]
+    record = archive_in(copy).record(KEY)
+    verdict = verdicts.find_local(copy / OUT, record)
+    assert verdict == verdicts.find_newest(archive_in(copy), record)
+    assert verdict is not None
+    assert (verdict["verdict"], verdict["by"]) == ("VALID", {"judge": 1})
     assert _fold(copy).returncode == 0
     assert tree(copy) == first
 
@@ -98,11 +103,11 @@ def test_fold_keeps_the_old_result_when_the_ledger_is_torn(copy: Path) -> None:
     assert not (copy / OUT).exists()
 
 
-@pytest.mark.parametrize(("at", "rows"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("at", "rows"), [(1, 0), (2, 0), (3, 0), (4, 1)])
 def test_fold_is_finished_when_it_was_killed_before(
     copy: Path, tmp_path: Path, at: int, rows: int
 ) -> None:
-    """SIGKILL before row or result: never a result without its row, and again makes both."""
+    """SIGKILL before verdict, row or result: no result without its row; again makes all."""
     done = _fold(copy, KILL_AT=f"runner:{at}", **killer(tmp_path / "k"))
 
     assert done.returncode == KILLED

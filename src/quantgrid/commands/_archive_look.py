@@ -4,14 +4,15 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from quantgrid import layout, workspace
+from quantgrid import layout, verdicts, workspace
 from quantgrid.archive import Archive, waiting
 from quantgrid.archive.survey import survey
-from quantgrid.archive.verify import verify
+from quantgrid.archive.verify import Damage, verify
 from quantgrid.clock import SystemClock
 from quantgrid.commands._archive_move import astray
 from quantgrid.errors import ConfigRefusal, DataFault
@@ -105,6 +106,8 @@ def check(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
     """Read every byte, and name what is damaged with the cells that need it."""
     with workspace.attempt(Path.cwd(), SystemClock()) as scratch:  # jobs read from the cache
         found = verify(archive, scratch, _tell)
+    doubtful = [Damage(*each) for each in verdicts.damages(archive.store)]
+    found = replace(found, damages=(*found.damages, *doubtful))
     if options.json:
         damages = {damage.key: damage.problem for damage in found.damages}
         cells = {damage.key: damage.cells for damage in found.damages}

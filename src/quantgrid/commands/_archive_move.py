@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from quantgrid import atomic, layout, ledger, receipts, workspace
+from quantgrid import atomic, judging, layout, receipts, verdicts, workspace
 from quantgrid.archive import Archive, bulk, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import SystemClock
@@ -34,7 +34,8 @@ def fold(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
         else:
             found.append(record)
         _tell("read", len(found) + len(damaged), len(missing))
-    ledger.enter_all(root / layout.LEDGER, root / layout.LEDGER_LOCK, found)
+    judged = list(bulk.each(lambda each: judging.judged(archive, each, SystemClock()), found))
+    judging.bring(root, judged)
     for record in found:  # the results come last: where one is, the ledger knows of it
         atomic.publish_json(_result(root, str(record["cell"])), record)
     said = {"folded": len(found), "here": len(wanted) - len(missing), "damaged": damaged}
@@ -74,6 +75,7 @@ def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     with workspace.attempt(root, SystemClock()) as scratch:  # jobs read from the cache
         for number, _ in enumerate(bulk.copy(archive, target, scratch), start=1):
             _tell("copied", number, None)
+    verdicts.copy(archive, target)
     said = {"copied": number, "to": target.store.address, "archive": target.identity()}
     line = f"copied {number} records to {said['to']}: archive {said['archive']}"
     print(json.dumps(said, indent=2) if options.json else line)

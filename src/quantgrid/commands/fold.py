@@ -3,9 +3,10 @@
 import argparse
 from pathlib import Path
 
-from quantgrid import atomic, layout, ledger
+from quantgrid import atomic, judging, layout, ledger
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
+from quantgrid.clock import SystemClock
 
 HELP = "bring an archived record back into results/ and the ledger"
 
@@ -18,16 +19,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Verify the record, enter it into the ledger, publish it.
+    """Verify the record, judge it, enter it into the ledger, publish it.
 
-    The result comes last: where it is, the ledger knows of it.
+    The result comes last: where it is, verdict and ledger know of it.
 
     Raises:
         ArchiveRefusal: when the archive lacks the record.
-        DataFault: when the record or the ledger is damaged.
+        DataFault: when the record, a verdict on it or the ledger is damaged.
     """
     root = Path.cwd()
-    record = opened(options, root).record(options.record)
-    ledger.enter(root / layout.LEDGER, root / layout.LEDGER_LOCK, record)
+    archive = opened(options, root)
+    record = archive.record(options.record)
+    judged = judging.judged(archive, record, SystemClock())
+    judging.publish(root / options.out, judged)
+    ledger.enter(root / layout.LEDGER, root / layout.LEDGER_LOCK, judged)
     atomic.publish_json(root / options.out, record)
     return 0

@@ -60,6 +60,7 @@ class View:
         self._files = {shard.name: shard for shard in manifest.files()}
         self._verified = _Ahead(self._verify)
         self._verified_before: set[str] = set()
+        self._manifests = {manifest.digest}
         contract.check(planned_tokens, self._unique_tokens, passes, f"corpus {manifest.corpus}")
 
     @classmethod
@@ -109,6 +110,11 @@ class View:
         """Digest of the manifest of what is seen."""
         return self._manifest.digest
 
+    @property
+    def unique_tokens(self) -> int:
+        """Tokens that one pass trains on."""
+        return self._unique_tokens
+
     def ahead(self, names: Iterable[str]) -> None:
         """Start to hash shards in the background, in this order."""
         self._verified.request(names)
@@ -142,11 +148,16 @@ class View:
         contract.check(total, self._unique_tokens, self._passes, f"corpus {self._manifest.corpus}")
 
     def receipt(self) -> dict[str, Any]:
-        """What this process saw, verified and used; `shards` counts the tokens taken from each."""
+        """What was seen, verified and used; `shards` counts the tokens taken from each.
+
+        What was taken up counts: a receipt says what a result rests on, however many processes
+        came to it.
+        """
         used = {name: tokens for name, tokens in self._used.items() if tokens}
         return {
             "volume": {"id": self._volume.id, "workspace": self._volume.workspace},
             "manifest": self._manifest.digest,
+            "manifests": sorted(self._manifests),
             "shards": used,
             "unique_tokens": sum(min(used[name], self._usable[name]) for name in used),
             "planned_tokens": self._planned_tokens,
@@ -155,16 +166,29 @@ class View:
         }
 
     def seen(self) -> dict[str, Any]:
-        """What the receipt rests on, for a later process of the same stage."""
+        """What the receipt rests on, for the process that goes on from here."""
         used = {name: tokens for name, tokens in self._used.items() if tokens}
-        return {"used": used, "verified": sorted(self._verified_shards())}
+        return {
+            "manifests": sorted(self._manifests),
+            "used": used,
+            "verified": sorted(self._verified_shards()),
+        }
 
     def take_up(self, seen: Mapping[str, Any]) -> None:
-        """Count what an earlier process of the same stage saw of the same manifest.
+        """Count what the process saw from whose state this one goes on.
 
         Raises:
-            CorpusRefusal: when that was more than was declared.
+            CorpusRefusal: when that was of another manifest, or more than was declared.
         """
+        self._manifests |= set(seen["manifests"])
+        if others := self._manifests - {self._manifest.digest}:
+            raise CorpusRefusal(
+                f"the state to go on from was trained on another corpus {self._manifest.corpus}",
+                expected=f"manifest {self._manifest.digest}",
+                seen=", ".join(sorted(others)),
+                where=self._folder,
+                do="One recipe makes one manifest: find out which of the two was made wrong.",
+            )
         self._verified_before |= set(seen["verified"])
         for name, tokens in seen["used"].items():
             self.charge(name, tokens)

@@ -49,6 +49,7 @@ LEDGER = "ledger.csv"
 PUBLISHED = ("receipts", "results", "plan", "failures")
 RESULTS = "results"
 RESULT_FILES = "results/*/*/result.json"
+VERDICT = "results/{base}/{variant}/verdict.json"
 WORK = "work"
 ATTEMPTS = "work/attempts"
 HOLDERS = "work/holders"
@@ -114,6 +115,7 @@ DESK_SPEC = "spec.json"
 DESK_PARENTS = "parents.json"
 DESK_CONTRACT = "contract.json"
 DESK_METRICS = "metrics.jsonl"
+WATCH_FILE, STATE_REPLAY, STATE_QUARANTINE = "watch.json", "replay.json", "quarantine.json"
 
 
 def desk(attempt: Path, number: int, stage: str) -> Path:
@@ -234,6 +236,7 @@ INDEX_BEGUN = "index/begun"
 INDEX_DONE = "index/done"
 INDEX_PACKS = "index/packs"
 BLOBS = "blobs"
+VERDICT_KEY = "verdicts/{cell}/{fp}/{number:06d}.json"
 RECORD_KINDS = ("trunks", "weights", "cells")
 RECORD_FILE = "record.json"
 

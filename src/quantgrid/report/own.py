@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from quantgrid.archive.record import Record
 from quantgrid.own_script import VARIANT, written
-from quantgrid.report.records import Wanted, read_records, verdict_of
+from quantgrid.report.records import Wanted, read_records
 from quantgrid.report.sections import ID, Entry, Head, Sheet
+from quantgrid.verdicts import Word, reason_of, word_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LEADING = ("cell", "base", "variant", "block")
-TRAILING = ("wall_s", "cpu_s", "platform", "device", "verdict", "fingerprint")
+TRAILING = ("wall_s", "cpu_s", "platform", "device", "verdict", "reason", "fingerprint")
 TAKEN = frozenset({*LEADING, "seed", *TRAILING})
 """Columns that every table has; a result of such a name is shown as `result_<name>`."""
 
@@ -47,7 +48,11 @@ class OwnRow:
     def results(self) -> dict[str, str]:
         """Column -> text of each number."""
         found = self.record["results"].items()
-        return {f"result_{n}" if n in TAKEN else n: written(value) for n, value in found}
+        is_left_out = word_of(self.record) == Word.INVALID
+        return {
+            f"result_{n}" if n in TAKEN else n: "" if is_left_out else written(value)
+            for n, value in found
+        }
 
     @property
     def axes(self) -> dict[str, str]:
@@ -71,7 +76,8 @@ class OwnRow:
             "cpu_s": f"{work['cpu_s']:.3f}",
             "platform": record["platform"]["name"],
             "device": record["platform"]["device"],
-            "verdict": verdict_of(record),
+            "verdict": word_of(record),
+            "reason": reason_of(record),
             "fingerprint": record["fingerprint"],
         }
 
@@ -152,7 +158,7 @@ def _short(text: str) -> str:
 
 def verdict_counts(rows: Sequence[OwnRow]) -> dict[str, int]:
     """How many cells have which verdict."""
-    return dict(Counter(verdict_of(row.record) for row in rows))
+    return dict(Counter(word_of(row.record) for row in rows))
 
 
 def facts(rows: Sequence[OwnRow]) -> list[tuple[str, list[str]]]:

@@ -10,6 +10,7 @@ from quantgrid import layout
 from quantgrid.errors import Refusal
 from quantgrid.report import (
     answers,
+    doubted,
     fit_sheet,
     glossary,
     labels,
@@ -35,13 +36,14 @@ TITLES = {
     "forms": "Every form at every budget",
     "cells": "All cells",
     "own": "Programs of their own",
+    "doubted": "Suspect and invalid cells",
     "provenance": "Provenance",
     "limits": "What these numbers do not say",
     "glossary": "Glossary",
 }
 """Sections by id; the list of contents and the headings read the same."""
 
-OF_EVERY_GRID = ("own", "provenance", "limits")
+OF_EVERY_GRID = ("own", "doubted", "provenance", "limits")
 """Sections that do not speak of models and their forms."""
 
 ALWAYS, WIDE_ONLY, ON_DEMAND = "", "screen", "more"
@@ -183,12 +185,13 @@ def _of_programs(name: str, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
 def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
     """Where the numbers come from and what they do not say."""
     models = provenance.facts(grid, wanted) if grid.cells else []
-    judged = provenance.not_judged(grid) if grid.cells else []
+    judged = provenance.limitations(grid) if grid.cells else []
     return {
         "table_name": layout.TABLE.format(grid=grid.name).rpartition("/")[2],
         "facts": models + (own.facts(rows) if rows else []),
         "alarms": provenance.alarms(grid),
-        "not_judged": judged + ([OWN_LIMIT] if rows else []),
+        "doubts": doubted.doubts(grid),
+        "limitations": judged + ([OWN_LIMIT] if rows else []),
         "programs": own.sheets(rows),
         "num_programs": len(rows),
     }

@@ -1,16 +1,17 @@
-"""Where the numbers of a grid come from, as its records say, and what nobody has judged yet."""
+"""Where the numbers of a grid come from, as its records say, and what they do not say."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from quantgrid.report.labels import grouped
-from quantgrid.report.records import UNJUDGED, Grid, Wanted
+from quantgrid.report.records import Grid, Wanted
 from quantgrid.report.stats import Z_THRESHOLD
+from quantgrid.verdicts import Word
 
 Facts = list[tuple[str, list[str]]]
 
-VERDICTS = ("VALID", "SUSPECT", "INVALID", UNJUDGED)
+VERDICTS = tuple(Word)
 
 
 def verdict_counts(grid: Grid) -> dict[str, int]:
@@ -58,24 +59,22 @@ def alarms(grid: Grid) -> list[str]:
     ]
 
 
-def not_judged(grid: Grid) -> list[str]:
+def limitations(grid: Grid) -> list[str]:
     """What these numbers do not say."""
     return [*_of_verdicts(verdict_counts(grid)), *_of_errors(grid)]
 
 
 def _of_verdicts(counts: Mapping[str, int]) -> Iterator[str]:
     total = sum(counts.values())
-    if unjudged := counts.get(UNJUDGED, 0):
-        which = "No cell has" if unjudged == total else f"{unjudged} of {total} cells have not"
-        yield (
-            f"{which} been judged yet: nobody has looked at loss curves, throughput or the health "
-            "of devices. Unjudged cells enter the averages, plots and laws as if they were VALID."
-        )
-    left_out = total - unjudged - counts.get("VALID", 0)
+    yield (
+        f"The judge asked {total} records for finite losses, declared passes, verified shards, one "
+        "corpus, and gaps and rises of their curves; it did not look at throughput or devices."
+    )
+    left_out = total - counts.get(Word.VALID, 0)
     if left_out:
         yield (
-            f"{left_out} cells are SUSPECT, INVALID or otherwise doubted: the table shows them, no "
-            "average, plot or law contains them or a form of theirs."
+            f"{left_out} cells are SUSPECT or INVALID: no average, plot or law contains them, and "
+            "the table gives the reason instead of the numbers of an INVALID one."
         )
 
 

@@ -17,14 +17,15 @@ import numpy.typing as npt
 from quantgrid import layout
 from quantgrid.archive.record import Record, parse_record
 from quantgrid.errors import ConfigRefusal, DataFault, Refusal
+from quantgrid.report.differing import differences
 from quantgrid.spec import Form, Model, Trunk
+from quantgrid.verdicts import UNJUDGED, Word, find_local, reason_of, word_of, worse
 
 Losses = npt.NDArray[np.float64]
 Spec = TypeVar("Spec")
 
-UNJUDGED = "unjudged"
 TERNARY = "ternary"
-AVERAGED = frozenset({"VALID", UNJUDGED})
+AVERAGED = frozenset({Word.VALID})
 NAMED_AT_MOST = 12
 
 
@@ -43,7 +44,9 @@ class Measured:
 
     `family` names what the bases of one curve share: model, corpus and the bound on unique tokens.
     `losses` (S) are nats per token, one per validation sequence; `delta` (S) is what
-    they exceed those of the cell's own base by, sequence by sequence.
+    they exceed those of the cell's own base by, sequence by sequence.  `verdict` is the worse of
+    its own and its base's, and `reason` says why it is not VALID; `differs` names in what it was
+    made otherwise than what it is compared with.
     """
 
     id: str
@@ -56,6 +59,8 @@ class Measured:
     seed: int
     form: Form
     verdict: str
+    reason: str
+    differs: tuple[str, ...]
     is_averaged: bool
     losses: Losses
     delta: Losses
@@ -183,18 +188,11 @@ def read_records(
     return records
 
 
-def verdict_of(record: Record) -> str:
-    """The judge's word on a record, or `unjudged`."""
-    verdict = record["verdict"]
-    if verdict is None:
-        return UNJUDGED
-    return str(verdict["verdict"] if isinstance(verdict, Mapping) else verdict)
-
-
 Problems = dict[str, list[str]]
 
 MISSING = "missing"
 DAMAGED = "damaged (the digest does not match, or it is no complete record)"
+UNKNOWN = "without a verdict (`quantgrid judge` gives one)"
 STALE = "stale (made under another fingerprint than the plan wants)"
 BASELESS = "without their base in the grid"
 FOREIGN = "measured on another validation set than their base"
@@ -209,7 +207,7 @@ def _read_all(
     for cell, fingerprint in wanted.cells.items():
         path = _result_file(results, cell)
         try:
-            record = parse_record(path.read_bytes(), where=str(path))
+            record = _read(path)
             require_complete(record)
         except FileNotFoundError:
             problems[MISSING].append(cell)
@@ -218,8 +216,16 @@ def _read_all(
         else:
             if record["fingerprint"] != fingerprint:
                 problems[STALE].append(cell)
+            elif word_of(record) == UNJUDGED:
+                problems[UNKNOWN].append(cell)
             records[cell] = record
     return records, problems
+
+
+def _read(path: Path) -> Record:
+    """A verified record with the verdict that lies beside it."""
+    record = parse_record(path.read_bytes(), where=str(path))
+    return {**record, "verdict": find_local(path, record) or record["verdict"]}
 
 
 def _result_file(results: Path, cell: str) -> Path:
@@ -232,7 +238,7 @@ def _require_complete(record: Record) -> None:
     validation = record["results"]["validation"]
     if not len(validation["losses"]) == validation["sequences"] > 1:
         raise ValueError("as many losses as validation sequences, and at least two")
-    _family(record), _part(record, "form", Form), verdict_of(record), record["weights"]["results"]
+    _family(record), _part(record, "form", Form), word_of(record), record["weights"]["results"]
 
 
 def _require_bases(records: Mapping[str, Record], wanted: Wanted, problems: Problems) -> None:
@@ -271,10 +277,12 @@ def _named(cells: Sequence[str]) -> str:
 
 
 def _measured(records: Mapping[str, Record]) -> Iterator[Measured]:
+    first: dict[str, Record] = {}
     for cell, record in records.items():
         base_record = records[_base_of(cell)]
+        beside = first.setdefault(_family(record), base_record)
         spec, losses_S = record["spec"]["cell"], _losses(record)
-        verdicts = {verdict_of(record), verdict_of(base_record)}
+        verdict = worse(word_of(record), word_of(base_record))
         yield Measured(
             id=cell,
             fingerprint=record["fingerprint"],
@@ -285,11 +293,19 @@ def _measured(records: Mapping[str, Record]) -> Iterator[Measured]:
             num_tokens=int(spec["num_tokens"]),
             seed=int(spec["trunk"]["seed"]),
             form=_part(record, "form", Form),
-            verdict=verdict_of(record),
-            is_averaged=verdicts <= AVERAGED,
+            verdict=verdict,
+            reason=_reason(record, base_record),
+            differs=differences(record, base_record if record is not base_record else beside),
+            is_averaged=verdict in AVERAGED,
             losses=losses_S,
             delta=losses_S - _losses(base_record),
         )
+
+
+def _reason(record: Record, base_record: Record) -> str:
+    own, of_base = reason_of(record), reason_of(base_record)
+    of_base = f"its base: {of_base}" if of_base and base_record is not record else ""
+    return "; ".join(filter(None, (own, of_base)))
 
 
 def _base_of(cell: str) -> str:

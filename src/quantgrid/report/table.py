@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quantgrid.archive.record import Record
 from quantgrid.report.records import Grid, Measured
 from quantgrid.report.stats import Estimate, damage
+from quantgrid.verdicts import Word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,13 +20,14 @@ Value = str | int | float | None
 class Column:
     """A column: its name, what it means (units included), its value, and how a number is written.
 
-    A value of None becomes an empty field.
+    A value of None becomes an empty field, and so does what was measured on an INVALID cell.
     """
 
     name: str
     meaning: str
     value: Callable[[Measured], Value]
     format: str = ""
+    is_measured: bool = False
 
 
 def frame(grid: Grid) -> "pd.DataFrame":
@@ -80,7 +82,8 @@ def tokens_per_parameter(cell: Measured) -> float:
 
 
 def _written(column: Column, cell: Measured) -> str:
-    value = column.value(cell)
+    is_left_out = column.is_measured and cell.verdict == Word.INVALID
+    value = None if is_left_out else column.value(cell)
     return "" if value is None else format(value, column.format)
 
 
@@ -146,6 +149,7 @@ COLUMNS = (
         "validation loss in nats per token",
         lambda cell: float(cell.record["results"]["loss"]),
         ".6f",
+        is_measured=True,
     ),
     Column(
         "delta",
@@ -153,19 +157,22 @@ COLUMNS = (
         "nats per token",
         lambda cell: _delta(cell).mean,
         ".6f",
+        is_measured=True,
     ),
     Column(
         "delta_se",
         "standard error of `delta`, paired: std of the per-sequence differences / sqrt(sequences)",
         lambda cell: _delta(cell).se,
         ".6f",
+        is_measured=True,
     ),
-    Column("z", "`delta / delta_se`; empty for a base", _z, ".2f"),
+    Column("z", "`delta / delta_se`; empty for a base", _z, ".2f", is_measured=True),
     Column(
         "kl",
         "KL divergence from the base's predictions, nats per token",
         lambda cell: cell.record["results"].get("kl"),
         ".6f",
+        is_measured=True,
     ),
     Column(
         "packed_bytes",
@@ -189,6 +196,7 @@ COLUMNS = (
         "last training loss of the trained weights, nats per token",
         lambda cell: _trained(cell, "train_loss"),
         ".6f",
+        is_measured=True,
     ),
     Column(
         "wall_s",
@@ -199,7 +207,18 @@ COLUMNS = (
     Column("cpu_s", "CPU seconds of the same stages", partial(_spent, unit="cpu_s"), ".3f"),
     Column("platform", "where it was measured", lambda cell: cell.record["platform"]["name"]),
     Column("device", "device it was measured on", lambda cell: cell.record["platform"]["device"]),
-    Column("verdict", "`VALID`, `SUSPECT`, `INVALID` or `unjudged`", lambda cell: cell.verdict),
+    Column(
+        "differs",
+        "in what it differs from its base, or its base from the first of the family: `science`, "
+        "`corpus`, `environment` (versions, driver), `platform` (platform, device)",
+        lambda cell: " ".join(cell.differs),
+    ),
+    Column(
+        "verdict",
+        "`VALID`, `SUSPECT` or `INVALID`: the worse of its own and its base's",
+        lambda cell: cell.verdict,
+    ),
+    Column("reason", "why it is not VALID", lambda cell: cell.reason),
     Column("fingerprint", "sha256 that decides sameness", lambda cell: cell.fingerprint),
 )
 
@@ -240,4 +259,5 @@ A grid of such programs alone has `cell`, `base`, `variant`, `block`, the axes, 
 | `holds` | `yes` when `z > 3` |
 
 Cells whose verdict, or whose base's verdict, is SUSPECT or INVALID enter no average and no law.
+What was measured on an INVALID cell is left out of the table: its fields are empty, and `reason` says why.
 """  # noqa: E501 - one sentence a line in Markdown

@@ -14,7 +14,7 @@ from memory_corpus import TINY, form, trunk
 from quantgrid import CONTRACT_VERSION, contract, layout
 from quantgrid.errors import Checkpointed, ConfigRefusal, CorpusRefusal
 from quantgrid.forms import METHODS
-from quantlm import tensorfile
+from quantlm import held_out, tensorfile
 from quantlm.model import Architecture
 from quantlm.unpacking import load_packed
 from quantlm.weights import load_weights
@@ -196,16 +196,53 @@ def _assert_packed_is_measured(files: dict[str, str]) -> None:
         assert torch.equal(weights.get_parameter(f"{name}.weight"), layer.values())
 
 
-def test_trunk_is_the_same_file_when_it_goes_on_from_a_milestone(stages: _Stages) -> None:
-    """Six steps, and three and three more: equal bytes."""
-    whole = stages.trunk("whole", 6, {})
-    half = stages.trunk("half", 3, {})
+@pytest.fixture
+def evaluated(stages: _Stages, monkeypatch: pytest.MonkeyPatch) -> _Stages:
+    """Stages that evaluate every other step on few sequences, and record what a rule finds."""
+    monkeypatch.setattr(held_out, "LEAST_SEQUENCES", 4)
+    monkeypatch.setattr(held_out, "STEPS_PER_SEQUENCE", 1)
+    policy = dict.fromkeys(("gap", "spike", "rise"), "record")
+    stages.variables[contract.WATCH] = json.dumps({"policy": policy})
+    return stages
 
-    rest = stages.trunk("rest", 6, {"milestone": half["parent"]})
 
-    assert rest["files"] == whole["files"]
-    assert rest["results"]["train_losses"] == whole["results"]["train_losses"][3:]
-    assert rest["receipt"]["shards"] != whole["receipt"]["shards"]
+def test_trunk_is_the_same_when_it_goes_on_from_a_milestone(evaluated: _Stages) -> None:
+    """Six steps, and three and three more: equal files, results and receipt.
+
+    What the milestone read is on the receipt as well: nobody may read twice because the reading was
+    divided.
+    """
+    whole = evaluated.trunk("whole", 6, {})
+    half = evaluated.trunk("half", 3, {})
+
+    rest = evaluated.trunk("rest", 6, {"milestone": half["parent"]})
+
+    for told in ("files", "results", "receipt"):
+        assert rest[told] == whole[told]
+    assert [step for step, *_ in rest["results"]["watch"]["curve"]] == [2, 4, 6]
+    assert sum(rest["receipt"]["shards"].values()) == 6 * CONTEXT * MODEL["batch_sequences"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "asked_form"),
+    [("cooldown", {}), ("qat", form("qat", "ternary", "row", "absmean"))],
+)
+def test_branch_is_the_same_whichever_milestones_came_before(
+    evaluated: _Stages, stage: str, asked_form: dict[str, Any]
+) -> None:
+    """A milestone in one piece, and one in three: what branches off is equal, consumption too."""
+    whole, first = evaluated.trunk("whole", 6, {}), evaluated.trunk("first", 2, {})
+    second = evaluated.trunk("second", 5, {"milestone": first["parent"]})
+    third = evaluated.trunk("third", 6, {"milestone": second["parent"]})
+    spec = {"trunk": TRUNK, "form": asked_form, "cooldown": COOLDOWN}
+
+    one = evaluated.run("one", stage, spec, {"milestone": whole["parent"]})
+    other = evaluated.run("other", stage, spec, {"milestone": third["parent"]})
+
+    for told in ("files", "results", "receipt"):
+        assert other[told] == one[told]
+    assert [step for step, _ in one["results"]["train_losses"]] == list(range(1, 11))
+    assert sum(one["receipt"]["shards"].values()) == 10 * CONTEXT * MODEL["batch_sequences"]
 
 
 @pytest.mark.parametrize(
@@ -218,16 +255,16 @@ def test_trunk_is_the_same_file_when_it_goes_on_from_a_milestone(stages: _Stages
     ],
 )
 def test_scripts_make_the_same_when_their_time_ends_again_and_again(
-    stages: _Stages, stage: str, asked_form: dict[str, Any]
+    evaluated: _Stages, stage: str, asked_form: dict[str, Any]
 ) -> None:
     """Files, results and receipt of four links equal those of one; the chain tells the rest."""
-    milestone = {"milestone": stages.trunk("m", 6, {})["parent"]}
+    milestone = {"milestone": evaluated.trunk("m", 6, {})["parent"]}
     tokens = 10 * CONTEXT * MODEL["batch_sequences"]
     asked = {"num_steps": 10, "num_tokens": tokens} if stage == "trunk" else {"cooldown": COOLDOWN}
     spec = {"trunk": TRUNK, "form": asked_form, **asked}
-    whole = stages.run("whole", stage, spec, milestone)
+    whole = evaluated.run("whole", stage, spec, milestone)
 
-    parts = stages.in_links("parts", stage, spec, milestone)
+    parts = evaluated.in_links("parts", stage, spec, milestone)
 
     for told in ("files", "results", "receipt"):
         assert parts[told] == whole[told]

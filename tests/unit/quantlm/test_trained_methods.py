@@ -236,7 +236,7 @@ def test_lsq_goes_on_from_a_milestone_and_from_its_own_state_bit_for_bit(tmp_pat
 
 def _save(path: Path, trainer: Trainer) -> None:
     file = io.BytesIO()
-    state.save_state(file, trainer, fingerprint="")
+    state.save_state(file, trainer, fingerprint="", seen={})
     path.write_bytes(file.getvalue())
 
 

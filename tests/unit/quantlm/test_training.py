@@ -31,13 +31,13 @@ def _trainer() -> Trainer:
 
 def _saved(trainer: Trainer, path: Path) -> Path:
     with path.open("wb") as file:
-        state.save_state(file, trainer, fingerprint="f" * 64)
+        state.save_state(file, trainer, fingerprint="f" * 64, seen={})
     return path
 
 
 def _bytes(trainer: Trainer) -> bytes:
     file = io.BytesIO()
-    state.save_state(file, trainer, fingerprint="f" * 64)
+    state.save_state(file, trainer, fingerprint="f" * 64, seen={})
     return file.getvalue()
 
 
@@ -47,11 +47,10 @@ def test_training_is_bit_exact_when_resumed(tmp_path: Path, cut: int) -> None:
     whole, first, rest = _trainer(), _trainer(), _trainer()
     losses = whole.run(40, RATE)
 
-    before = first.run(cut, RATE)
+    first.run(cut, RATE)
     state.load_state(_saved(first, tmp_path / "s"), rest, step=cut)
-    after = rest.run(40, RATE)
 
-    assert before + after == losses
+    assert rest.run(40, RATE) == losses
     assert _bytes(rest) == _bytes(whole)
     steps = {entry["step"].item() for entry in rest.optimiser.state.values()}
     assert steps == {40.0}
@@ -172,23 +171,37 @@ def test_cooldown_rate_falls_to_zero_after_the_last_step() -> None:
     assert [rate(step) / 2e-3 for step in (39, 40, 45, 49, 50)] == [1.0, 1.0, 0.5, 0.1, 0.0]
 
 
-def test_results_describe_this_stage_when_training_went_on(tmp_path: Path) -> None:
-    """Tokens and steps count from the start of the trunk, losses are those of this stage."""
+@pytest.mark.parametrize("milestone_step", [10, 39])
+def test_results_describe_all_steps_when_training_went_on(
+    tmp_path: Path, milestone_step: int
+) -> None:
+    """Tokens, steps, losses and their mean count from step 0, wherever the training went on."""
     milestone, trainer = _trainer(), _trainer()
-    milestone.run(10, RATE)
+    before = list(milestone.run(milestone_step, RATE))
     state.load_state(_saved(milestone, tmp_path / "s"), trainer)
     losses = trainer.run(40, RATE)
 
-    results = training_results(trainer, losses)
+    results = training_results(trainer)
 
+    assert losses[:milestone_step] == before
     assert (results["num_steps"], results["num_tokens"]) == (40, 40 * 32)
     assert results["train_loss"] == pytest.approx(sum(losses[-20:]) / 20)
-    assert results["train_losses"] == [(11 + i, loss) for i, loss in enumerate(losses)]
+    assert results["train_losses"] == list(enumerate(losses, start=1))
+
+
+def test_state_is_refused_when_it_lacks_the_losses_of_its_steps(tmp_path: Path) -> None:
+    """Going on without them would make another result of the same fingerprint."""
+    milestone = _trainer()
+    milestone.run(10, RATE)
+    milestone.losses = milestone.losses[5:]
+
+    with pytest.raises(ValueError, match="loss of each of its steps: expected 10; seen 5"):
+        state.load_state(_saved(milestone, tmp_path / "s"), _trainer())
 
 
 def test_curve_has_at_most_200_points_when_long() -> None:
     """1,001 losses make stretches of 6; each point is the mean of its stretch at its last step."""
-    points = curve([float(i) for i in range(1001)], first_step=1)
+    points = curve([float(i) for i in range(1001)])
 
     assert len(points) == 167
     assert points[0] == (6, 2.5)

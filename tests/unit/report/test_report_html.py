@@ -134,9 +134,30 @@ def test_page_says_so_when_no_law_applies(tmp_path: Path) -> None:
     assert "0 of 0" not in text
 
 
-def test_page_says_what_is_not_judged_when_nothing_is(demo_page: str) -> None:
-    """Nobody takes unjudged numbers for judged ones."""
-    assert "No cell has been judged yet" in spoken(demo_page)
+def test_page_says_what_the_judge_asked_when_all_is_valid(demo_page: str) -> None:
+    """VALID means what was asked, and no more; no section of doubted cells is there."""
+    assert "The judge asked 105 records for finite losses" in spoken(demo_page)
+    assert 'id="doubted"' not in demo_page
+
+
+def test_page_shows_reason_and_curve_when_a_cell_is_doubted(tmp_path: Path) -> None:
+    """A reader sees why, by whom, and the course of both losses; a reason is text, no markup."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    bad = {"verdict": "INVALID", "reason": "<i>one shard</i>", "by": {"person": "ann"}}
+    record = records["n0-t400k-s0/none"]
+    record["verdict"] = bad
+    curve = [[40 * n, 80_000 * n, 2.0 / n, 0.01, 2.0, 0.03] for n in range(1, 6)]
+    record["weights"]["results"]["watch"] = {"curve": curve, "findings": []}
+    wanted, results = write_grid(tmp_path, records)
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    assert "Suspect and invalid cells" in text
+    assert "<i>one shard</i>" in spoken(text)
+    assert "<i>one shard" not in text
+    assert "by person ann" in spoken(text)
+    assert text.count('<svg class="curve"') == 7
+    assert "5 evaluations. Validation loss 2.0000 at the end" in spoken(text)
 
 
 def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
@@ -151,8 +172,7 @@ def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
 
     assert provenance.verdict_counts(grid) == {"VALID": 20, "INVALID": 1}
     assert "20 VALID" in text
-    assert "1 cells are SUSPECT, INVALID" in text
-    assert "been judged yet" not in text
+    assert "1 cells are SUSPECT or INVALID" in text
 
 
 def test_alarm_is_shown_when_one_recipe_has_two_manifests(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_columns_say_what_the_record_says_when_read(table: pd.DataFrame) -> None
     assert (row["parameters"], row["tokens"], row["tokens_seen"]) == (106_816, 1_600_000, 1_599_488)
     assert row["tokens_per_parameter"] == pytest.approx(1_599_488 / 106_816, abs=1e-4)
     assert (row["method"], row["bits"], row["group"]) == ("gptq", "2", "32")
-    assert (row["zero_point"], row["verdict"], row["device"]) == ("yes", "unjudged", "cpu")
+    assert (row["zero_point"], row["verdict"], row["device"]) == ("yes", "VALID", "cpu")
     assert row["train_loss"] == table.loc["n0-t1600k-s2/none", "train_loss"]
     assert row["cpu_s"] == pytest.approx(0.398 + 1.232)
     assert pd.isna(row["scale"])
@@ -101,14 +101,50 @@ def test_fields_are_empty_when_a_record_does_not_say(tmp_path: Path) -> None:
 
 
 def test_verdict_is_shown_when_judged(tmp_path: Path) -> None:
-    """The table shows doubted cells with their verdict."""
+    """A SUSPECT cell is shown with its numbers, an INVALID one with its reason alone."""
     records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
     records["n0-t400k-s0/rtn-w3g32-noclip"]["verdict"] = "SUSPECT"
+    bad = {"verdict": "INVALID", "reason": "planted", "by": {"judge": 1}}
+    records["n0-t400k-s0/gptq-w3g32-noclip"]["verdict"] = bad
 
     wanted, results = write_grid(tmp_path, records)
     table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
 
-    assert table["verdict"].value_counts().to_dict() == {"unjudged": 6, "SUSPECT": 1}
+    assert table["verdict"].value_counts().to_dict() == {"VALID": 5, "SUSPECT": 1, "INVALID": 1}
+    row = table.loc["n0-t400k-s0/gptq-w3g32-noclip"]
+    measured = ["loss", "delta", "delta_se", "z", "kl", "train_loss"]
+    assert [*row[measured], row["reason"]] == [*[""] * 6, "planted"]
+    assert table.loc["n0-t400k-s0/rtn-w3g32-noclip", "loss"] != ""
+
+
+def test_forms_share_the_verdict_of_their_base_when_it_is_worse(tmp_path: Path) -> None:
+    """No number of a form of an INVALID base is written."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    bad = {"verdict": "INVALID", "reason": "planted", "by": {"judge": 1}}
+    records["n0-t400k-s0/none"]["verdict"] = bad
+
+    wanted, results = write_grid(tmp_path, records)
+    table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
+
+    assert set(table["verdict"]) == {"INVALID"}
+    assert set(table["loss"]) == {""}
+    assert table.loc["n0-t400k-s0/rtn-w3g32-noclip", "reason"] == "its base: planted"
+
+
+def test_differences_are_named_when_cells_were_made_otherwise(tmp_path: Path) -> None:
+    """Another version, device or evaluation code stands beside the number it may explain."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=2, sequences=16)
+    one, two = "n0-t400k-s0/rtn-w3g32-noclip", "n0-t400k-s1/none"
+    place = records[one]["platform"]
+    records[one]["platform"] = {**place, "packages": {"torch": "2.0.0"}}
+    records[two] |= {"platform": {**place, "device": "cuda"}, "science": "0" * 64}
+
+    wanted, results = write_grid(tmp_path, records)
+    table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
+
+    assert table.loc[one, "differs"] == "environment"
+    assert table.loc[two, "differs"] == "science platform"
+    assert table.loc["n0-t400k-s0/none", "differs"] == ""
 
 
 def test_document_equals_the_columns_when_generated(root: Path) -> None:

@@ -1,0 +1,99 @@
+"""Brings verdicts and results together: judges a record that nobody judged, and publishes both."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from quantgrid import atomic, judge, layout, ledger, verdicts
+from quantgrid.archive import Archive
+from quantgrid.archive.record import Record, parse_record
+from quantgrid.clock import Clock, timestamp
+from quantgrid.errors import ConfigRefusal, PlatformFault
+from quantgrid.verdicts import Verdict, Word
+
+
+def verdict_on(archive: Archive, record: Record, clock: Clock) -> Verdict:
+    """The verdict that counts; one of this judge is appended where an older one or none did.
+
+    Raises:
+        DataFault: when a verdict in the archive is damaged.
+    """
+    newest = verdicts.find_newest(archive, record)
+    if newest and (verdicts.is_by_person(newest) or newest["by"]["judge"] >= judge.VERSION):
+        return newest
+    made = of_judge(record, clock)
+    try:
+        verdicts.append(archive, made)
+    except PlatformFault as fault:  # whoever asks next comes to the same verdict
+        print(f"warning: the verdict is kept here alone; {fault}", file=sys.stderr, flush=True)
+    return made
+
+
+def of_judge(record: Record, clock: Clock) -> Verdict:
+    """What this judge says, with its evidence."""
+    judgement = judge.judge(record)
+    evidence: list[Mapping[str, Any]] = [
+        {"question": each.question, "verdict": str(each.word), "seen": each.seen}
+        for each in judgement.evidence
+    ]
+    return verdicts.sealed(
+        record,
+        judgement.word,
+        reason=judgement.reason,
+        by={"judge": judge.VERSION},
+        at=timestamp(clock.now()),
+        evidence=evidence,
+    )
+
+
+def judged(archive: Archive, record: Record, clock: Clock) -> Record:
+    """A record that carries the verdict on it; `verdict` stands outside its digest."""
+    return {**record, "verdict": verdict_on(archive, record, clock)}
+
+
+def rejected(archive: Archive, record: Record, clock: Clock, *, by: str, reason: str) -> Record:
+    """A record that carries a person's rejection, which is in the archive.
+
+    Raises:
+        PlatformFault: when the archive cannot be written: a rejection is not only for here.
+    """
+    verdict = verdicts.sealed(
+        record, Word.INVALID, reason=reason, by={"person": by}, at=timestamp(clock.now())
+    )
+    verdicts.append(archive, verdict)
+    return {**record, "verdict": verdict}
+
+
+def results(root: Path, cells: Iterable[str] = ()) -> Iterator[Record]:
+    """Verified results of a working copy: of some cells, or all.
+
+    Raises:
+        ConfigRefusal: when a cell has no result here.
+        DataFault: when one is damaged.
+    """
+    named = [_result(root, cell) for cell in cells]
+    for path in named or sorted(root.glob(layout.RESULT_FILES)):
+        if not path.is_file():
+            raise ConfigRefusal(
+                "a cell has no result here to be judged", where=path, do="Ask Snakemake for it."
+            )
+        yield parse_record(path.read_bytes(), where=str(path))
+
+
+def bring(root: Path, records: Iterable[Record]) -> None:
+    """Put verdicts beside the results of a working copy, and into its ledger."""
+    found = list(records)
+    for record in found:
+        publish(_result(root, str(record["cell"])), record)
+    ledger.enter_all(root / layout.LEDGER, root / layout.LEDGER_LOCK, found)
+
+
+def _result(root: Path, cell: str) -> Path:
+    base, _, variant = cell.partition("/")
+    return root / layout.RESULT.format(base=base, variant=variant)
+
+
+def publish(result: Path, record: Record) -> None:
+    """Put the verdict that a record carries beside its result."""
+    atomic.publish_json(verdicts.beside(result), dict(record["verdict"]))

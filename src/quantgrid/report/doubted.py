@@ -1,0 +1,83 @@
+"""The cells that a reader must not believe: reason, evidence and curve of each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quantgrid.archive.record import Record
+from quantgrid.report import labels
+from quantgrid.report.records import Grid, Measured
+from quantgrid.verdicts import Word
+from quantgrid.watch.observation import Point
+
+WIDTH, HEIGHT, MARGIN = 320, 120, 6
+Doubt = Mapping[str, Any]
+
+
+def doubts(grid: Grid) -> list[Doubt]:
+    """What the page says of every SUSPECT and INVALID cell, in plan order."""
+    return [_doubt(cell) for cell in grid.cells if cell.verdict != Word.VALID]
+
+
+def _doubt(cell: Measured) -> Doubt:
+    points = curve_of(cell.record) or curve_of(cell.base_record)
+    return {
+        "id": cell.id,
+        "verdict": cell.verdict,
+        "reason": cell.reason or "no reason was recorded",
+        "by": _judges(cell),
+        "curve": drawn(points),
+        "caption": _caption(points),
+    }
+
+
+def curve_of(record: Record) -> list[Point]:
+    """The evaluations during the training of the record's own weights; empty when none were."""
+    watched = record["weights"]["results"].get("watch") or {}
+    return [Point(*each) for each in watched.get("curve", [])]
+
+
+def drawn(points: Sequence[Point]) -> str:
+    """Training and validation loss over tokens as SVG; empty when there is nothing to draw.
+
+    The SVG holds numbers alone: no text of a record gets into it.
+    """
+    shown = [point for point in points if point.is_finite]
+    if len(shown) < 2:
+        return ""
+    losses = [loss for point in shown for loss in (point.train, point.validation)]
+    low, high = min(losses), max(losses)
+    last, span = shown[-1].tokens, max(high - low, 1e-9)
+
+    def line(name: str, values: Sequence[float]) -> str:
+        places = " ".join(
+            f"{MARGIN + (WIDTH - 2 * MARGIN) * point.tokens / last:.1f},"
+            f"{MARGIN + (HEIGHT - 2 * MARGIN) * (high - value) / span:.1f}"
+            for point, value in zip(shown, values, strict=True)
+        )
+        return f'<polyline class="{name}" fill="none" points="{places}"/>'
+
+    lines = line("train", [p.train for p in shown])
+    lines += line("validation", [p.validation for p in shown])
+    return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="presentation">{lines}</svg>'
+
+
+def _caption(points: Sequence[Point]) -> str:
+    shown = [point for point in points if point.is_finite]
+    if not shown:
+        return "No curve was recorded."
+    best, last = min(shown, key=lambda point: point.validation), shown[-1]
+    return (
+        f"{len(shown)} evaluations. Validation loss {labels.nats(last.validation)} at the end, "
+        f"{labels.nats(best.validation)} at its best after {labels.tokens(best.tokens)} tokens; "
+        f"training loss {labels.nats(last.train)} at the end."
+    )
+
+
+def _judges(cell: Measured) -> str:
+    return ", ".join(dict.fromkeys(_given_by(r) for r in (cell.record, cell.base_record)))
+
+
+def _given_by(record: Record) -> str:
+    verdict = record["verdict"]
+    by = verdict.get("by", {}) if isinstance(verdict, Mapping) else {}
+    return f"person {by['person']}" if "person" in by else f"judge version {by.get('judge', '?')}"
