@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,13 +98,13 @@ class OwnDesk:
         lineage = trace(load_grid(self.root, GRID), Science(self.root))
         return [lineage.cells[cell.id].fingerprint for cell in lineage.grid.own]
 
-    def start(self, job: Job) -> "subprocess.Popen[str]":
+    def start(self, job: Job, options: Sequence[str] = ()) -> "subprocess.Popen[str]":
         """Start the runner on a job, in a process group of its own."""
         places = ["--archive", "archive", "--root", str(self.root), "--volume", "volume"]
         receipt = f"receipts/{job.cell.replace('/', '-')}.json"
         command = [sys.executable, "-m", "quantgrid", "run", job.to_json(), "--receipt", receipt]
         return subprocess.Popen(
-            [*command, *places],
+            [*command, *places, *options],
             cwd=self.root,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
@@ -114,9 +114,9 @@ class OwnDesk:
             start_new_session=True,
         )
 
-    def run(self, job: Job | None = None) -> tuple[int, str]:
+    def run(self, job: Job | None = None, options: Sequence[str] = ()) -> tuple[int, str]:
         """Run a job to its end: exit code and what was said."""
-        process = self.start(job or self.job())
+        process = self.start(job or self.job(), options)
         try:
             text, _ = process.communicate(timeout=BOUND_S)
         except subprocess.TimeoutExpired:

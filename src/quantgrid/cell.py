@@ -108,6 +108,7 @@ class Cell(NamedTuple):
         receipt: Mapping[str, Any] | None = None,
         environment: Mapping[str, Any] | None = None,
         chain: Mapping[str, Any] | None = None,
+        watch: Mapping[str, Any] | None = None,
     ) -> None:
         """Name every file of `out` and hand back the results; the last act of a script.
 
@@ -116,6 +117,7 @@ class Cell(NamedTuple):
             receipt: What the corpus view saw and verified (`corpus.View.receipt`).
             environment: Device, driver and package versions that the science ran on.
             chain: What this link resumed and saved (`checkpoint.keeper.Keeper.chain`).
+            watch: What a watch heard beside the program that made the results.
         """
         files = {
             path.name: {"sha256": digest_file(path), "size_bytes": path.stat().st_size}
@@ -131,6 +133,7 @@ class Cell(NamedTuple):
                 "receipt": receipt,
                 "environment": dict(environment or {}),
                 "chain": dict(chain) if chain else None,
+                **({"watch": dict(watch)} if watch else {}),
                 "wall_s": round(time.monotonic() - self.started_wall_s, 3),
                 "cpu_s": round(time.process_time() - self.started_cpu_s, 3),
             },

@@ -105,7 +105,7 @@ TABLE = (
     Variable(
         WATCH,
         "JSON for `quantgrid.watch`: `policy` (rule -> stop or record), `tokens_per_s` of a "
-        "probe, `stall_s`; empty for what is usual",
+        "probe by model, `stall_s`; empty for what is usual",
         '{"policy": {"rise": "stop"}}',
     ),
     Variable(ATTEMPT, "unique id of this attempt", "20261130T120000-4711-9f3a"),

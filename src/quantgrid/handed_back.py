@@ -70,6 +70,7 @@ def body(job: Job, stage: Stage, finished: Result, facts: Mapping[str, Any]) -> 
         "hold": None,
         "cost": None,
         "verdict": None,
+        **({"watch": finished["watch"]} if "watch" in finished else {}),
         **facts,
         "platform": {
             **facts["platform"],

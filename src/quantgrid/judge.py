@@ -131,7 +131,7 @@ def _training(record: Record) -> Iterator[Evidence]:
     watched = _watch(record)
     if not watched:
         return
-    passes = int((_cell(record).get("trunk") or {}).get("passes") or watched.get("passes") or 1)
+    passes = int((_cell(record).get("trunk") or {}).get("passes") or watched.get("passes", 1))
     points = [Point(*each) for each in watched["curve"]]
     found = {f.rule: f for f in map(Finding.parse, watched["findings"])}
     for rule in (NonFinite(Expected()), Gap(Expected()), Rise(Expected())):
@@ -146,7 +146,10 @@ def _training(record: Record) -> Iterator[Evidence]:
 
 
 def _weight(rule: str, passes: int) -> Word:
-    """A gap where several passes are declared is what one looks for; it is shown all the same."""
+    """A gap where several passes are declared is what one looks for; it is shown all the same.
+
+    So it is where nobody knows how many there are.
+    """
     certain = {NonFinite.name, SecondPass.name} | ({Gap.name} if passes == 1 else set())
     return Word.INVALID if rule in certain else Word.SUSPECT
 
@@ -155,9 +158,10 @@ def _watch(record: Record) -> Mapping[str, Any]:
     """What the watch of the training kept; empty where nothing was trained or nobody watched."""
     for part in (record.get("weights") or {}, record):
         watched = (part.get("results") or {}).get("watch")
-        if isinstance(watched, Mapping):
+        if isinstance(watched, Mapping) and "curve" in watched:
             return watched
-    return {}
+    beside: Mapping[str, Any] = record.get("watch") or {}
+    return beside
 
 
 def _cell(record: Record) -> Mapping[str, Any]:

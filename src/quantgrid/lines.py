@@ -71,7 +71,8 @@ class Lines(NamedTuple):
         """The runner with everything that is not the job's own."""
         machine = durability.machine(self.platform, waits=self.settings.on_held == "wait")
         archive = self._archive_there if self._is_rented else self.archive
-        return f"{self.there} run {self.places} {archive} {machine}"
+        watch = shlex.join(self.settings.watch.options())
+        return f"{self.there} run {self.places} {archive} {machine} {watch}".rstrip()
 
     @property
     def _archive_there(self) -> str:

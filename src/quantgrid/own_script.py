@@ -75,7 +75,7 @@ class Script:
         results: Where numbers are found: one of json, last_line, stdout; and `names` to take.
         keep: Patterns of files that are deposited.
         resume: Its own checkpoint; None when it has none.
-        metrics: File and names that the watch reads.
+        metrics: File and names that the watch reads; no fingerprint depends on it.
         corpus: Whether it reads the corpus of the grid.
     """
 
@@ -90,7 +90,7 @@ class Script:
     environment: Mapping[str, str] | None = None
     keep: tuple[str, ...] = ()
     resume: Resume | None = None
-    metrics: Mapping[str, str] | None = None
+    metrics: Mapping[str, Any] | None = None
     corpus: bool = False
 
 

@@ -48,6 +48,7 @@ class Machine(NamedTuple):
     limits: Limits = Limits()
     manners: held.Manners = held.Manners()
     gpu: "Share | None" = None
+    watch: str = ""
 
 
 class _Desk(NamedTuple):
@@ -266,7 +267,7 @@ class Runner(NamedTuple):
             contract.SEED: str(job.seed),
             contract.GRACE: f"{self.machine.limits.grace_s:g}",
             contract.INTERRUPTION: self._interruption(),
-            contract.WATCH: os.environ.get(contract.WATCH, ""),
+            contract.WATCH: self.machine.watch,
             contract.ATTEMPT: desk.folder.parent.name,
         }
 

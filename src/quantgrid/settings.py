@@ -1,7 +1,8 @@
 """What to run and where: the settings of a working copy and the limits of its platforms."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,29 @@ class Notify:
     spend_at: tuple[float, ...] = (0.5, 0.8, 1.0)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """What is done about findings of the watch; no fingerprint depends on it.
+
+    Args:
+        policy: Rule -> `stop` or `record`, for rules that shall act otherwise than they do.
+        stall_s: Seconds without a step after which a cell is ended.
+        tokens_per_s: Model -> tokens a second that were measured on this kind of device.
+    """
+
+    policy: Mapping[str, str] = field(default_factory=dict)
+    stall_s: float = 900.0
+    tokens_per_s: Mapping[str, float] = field(default_factory=dict)
+
+    def options(self) -> list[str]:
+        """Options of `quantgrid run`; none where everything is as usual."""
+        told = {name: value for name, value in asdict(self).items() if value != _USUAL[name]}
+        return ["--watch", json.dumps(told, sort_keys=True)] if told else []
+
+
+_USUAL = asdict(Watch())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """What to run and where: `config/config.yaml`, overridden by `--config`.
@@ -77,6 +101,7 @@ class Settings:
         on_held: Whether cells that somebody else computes are left to them, or waited for.
         money: What may be spent.
         notify: Whom to tell of alarms, refusals and the end.
+        watch: What is done about findings of the watch.
     """
 
     root: Path
@@ -90,6 +115,7 @@ class Settings:
     on_held: str = "leave"
     money: Money = Money()
     notify: Notify = Notify()
+    watch: Watch = Watch()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +221,8 @@ def _parts(data: dict[str, Any]) -> dict[str, Any]:
     """Sections as objects; what a file leaves out has its default."""
     told = dict(data.get("notify", {}))
     told |= {name: tuple(told[name]) for name in ("command", "spend_at") if name in told}
-    return {**data, "money": Money(**data.get("money", {})), "notify": Notify(**told)}
+    sections = {"money": Money(**data.get("money", {})), "notify": Notify(**told)}
+    return {**data, **sections, "watch": Watch(**data.get("watch", {}))}
 
 
 def _with_endpoint(data: dict[str, Any]) -> dict[str, Any]:

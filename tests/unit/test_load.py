@@ -23,6 +23,8 @@ from quantgrid.load import (
     names,
 )
 from quantgrid.spec import Model
+from quantgrid.watch.rules import NAMES
+from quantgrid.watch.watch import Action
 
 COUNTS = {
     "n1": 1_066_368,
@@ -104,6 +106,27 @@ def test_settings_have_defaults_when_the_file_is_short(copy: Path) -> None:
 
     assert load_settings(copy, {}) == load_settings(copy, {}, _snakemake())
     assert load_settings(copy, {}).volume == "volume"
+
+
+def test_watch_says_to_the_runner_what_is_not_usual(copy: Path) -> None:
+    """A policy reaches every job; the usual one says nothing, so that no command changes."""
+    file = copy / layout.CONFIG
+    file.write_text("watch: {policy: {gap: record}, stall_s: 900}\n")
+
+    assert load_settings(copy, {}).watch.options() == ["--watch", '{"policy": {"gap": "record"}}']
+    assert Settings(root=copy).watch.options() == []
+    file.write_text("watch: {policy: {gaps: record}}\n")
+    with pytest.raises(ConfigRefusal, match="gaps"):
+        load_settings(copy, {})
+
+
+def test_policy_may_name_every_rule_of_the_watch(root: Path) -> None:
+    """The schema, which knows no code, lists the rules that there are, and their actions."""
+    schema = yaml.safe_load(layout.schema_file(root, "config").read_text())
+    policy = schema["properties"]["watch"]["properties"]["policy"]
+
+    assert sorted(policy["propertyNames"]["enum"]) == sorted(NAMES)
+    assert policy["additionalProperties"]["enum"] == list(Action)
 
 
 def test_settings_name_key_and_line_when_unknown(copy: Path) -> None:

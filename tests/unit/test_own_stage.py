@@ -10,6 +10,7 @@ import pytest
 
 from own_parts import COUNTS, SUM, OwnDesk, end, wait_until
 from quantgrid import layout
+from quantgrid.judge import judge
 
 WRITES = """
 import os, sys
@@ -206,8 +207,84 @@ time.sleep(600)
     code, text = desk.run()
 
     assert code == 76, text
-    assert "loss is nan" in text
-    assert "m.csv, step 1" in text
+    assert "rule non-finite; expected a finite loss; seen nan (m.csv, step 1)" in text
+
+
+WATCHED = """
+import json, os, sys, time
+start = int(open("at.txt").read()) if os.path.exists("at.txt") else 0
+for step in range(start + 1, 41):
+    validation = 2.0 if step % 4 == 0 else ""
+    with open("m.csv", "a") as file:
+        if file.tell() == 0:
+            file.write("iter,loss,held_out,seen\\n")
+        file.write(f"{step},{3 - step / 20},{validation},{step * 64}\\n")
+    if step % 4 == 0:
+        with open("at.txt.new", "w") as file:
+            file.write(str(step))
+        os.replace("at.txt.new", "at.txt")
+        time.sleep(float(sys.argv[1]))
+json.dump({"loss": 1.0}, open("result.json", "w"))
+"""
+NAMED: dict[str, Any] = {
+    "arguments": "0.3",
+    "resume": {"files": ["at.txt"]},
+    "metrics": {
+        "file": "m.csv",
+        "step": "iter",
+        "train_loss": "loss",
+        "validation_loss": "held_out",
+        "tokens": "seen",
+    },
+}
+
+
+def test_record_tells_what_the_watch_found_however_often_the_program_was_killed(
+    tmp_path: Path,
+) -> None:
+    """Curve and finding are those of an undisturbed run, and the judge doubts the numbers."""
+    calm = OwnDesk.lay(tmp_path / "calm", WATCHED, NAMED)
+    code, text = calm.run()
+    assert code == 0, text
+    desk = OwnDesk.lay(tmp_path / "rough", WATCHED, NAMED)
+    process = desk.start(desk.job())
+    wait_until(lambda: len(desk.kept()) == 2, "two checkpoints")
+    end(process, signal.SIGKILL)
+    code, text = desk.run()
+    assert code == 0, text
+
+    told = desk.record()["watch"]
+
+    assert told == calm.record()["watch"]
+    assert [point[:2] for point in told["curve"]] == [[n, n * 64] for n in range(4, 41, 4)]
+    ((rule, step, *_),) = told["findings"]
+    assert (rule, step) == ("gap", 32)
+    judgement = judge(desk.record())
+    assert judgement.word == "SUSPECT"
+    assert judgement.reason.startswith("gap: ")
+
+
+def test_gap_stops_a_program_when_the_policy_says_so(tmp_path: Path) -> None:
+    """By the column names of the block; its author knows what they mean."""
+    desk = OwnDesk.lay(tmp_path, WATCHED, NAMED)
+
+    code, text = desk.run(options=("--watch", '{"policy": {"gap": "stop"}}'))
+
+    assert code == 76, text
+    assert "rule gap" in text
+    assert "(m.csv, step 32)" in text
+
+
+def test_program_is_ended_when_its_metrics_fall_silent(tmp_path: Path) -> None:
+    """The block bounds the silence; without a bound a program may be as slow as it is."""
+    program = "import time\nopen('m.jsonl', 'w').write('{}\\n')\ntime.sleep(600)\n"
+    metrics = {"file": "m.jsonl", "train_loss": "loss", "stall_s": 1}
+    desk = OwnDesk.lay(tmp_path, program, {"metrics": metrics})
+
+    code, text = desk.run()
+
+    assert code == 76, text
+    assert "rule stall; expected a row within 1 s" in text
 
 
 # -- interrupted -----------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu-share", default=1.0, type=float, help="the part of a GPU it takes")
     parser.add_argument("--hold-ttl-s", default=120.0, type=float, help="silence that ends a hold")
     parser.add_argument("--patience-s", default=600.0, type=float, help="wait for other holders")
+    parser.add_argument("--watch", default="", help="what findings of the watch do, as JSON")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
@@ -58,6 +59,7 @@ def main(options: argparse.Namespace) -> int:
         limits=_limits(options),
         gpu=_share(options),
         manners=Manners(options.hold_ttl_s, options.patience_s),
+        watch=options.watch,
     )
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))

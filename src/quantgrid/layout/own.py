@@ -10,6 +10,7 @@ __all__ = [
     "OWN_STATE",
     "OWN_TMP",
     "OWN_VARIANT",
+    "OWN_WATCH",
     "blob_name",
     "has_header",
     "is_bytecode",
@@ -32,6 +33,8 @@ OWN_TMP = "tmp"
 OWN_KEPT = "kept"
 """In the state of a cell: copies of the program's own checkpoint, one folder each."""
 OWN_KEPT_LIST = "kept.json"
+OWN_WATCH = "watch.json"
+"""In the state of a cell: what the watch heard of the program's metrics."""
 
 
 def is_python(path: Path) -> bool:

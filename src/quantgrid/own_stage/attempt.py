@@ -18,6 +18,7 @@ from quantgrid.own_stage import folder as private
 from quantgrid.own_stage import process, results
 from quantgrid.own_stage.kept import Copy, Keeper, Kept
 from quantgrid.own_stage.metrics import Metrics
+from quantgrid.own_stage.watched import OwnWatch
 from quantgrid.science import imported_names
 
 _ENDS_TIDY = {0, Checkpointed.exit_code, 128 + signal.SIGINT, 128 + signal.SIGTERM}
@@ -75,7 +76,9 @@ def run(cell: Cell, code: Path) -> int:
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_s = spent.ru_utime + spent.ru_stime
     told = cell._replace(started_cpu_s=cell.started_cpu_s - cpu_s)
-    told.finish(numbers, receipt=receipt, environment=_environment(cell, script, desk))
+    environment, watch = _environment(cell, script, desk), attempt.watch
+    heard = watch.results() if watch else None
+    told.finish(numbers, receipt=receipt, environment=environment, watch=heard)
     return 0
 
 
@@ -85,7 +88,9 @@ class _Attempt:
         self._kept = Kept(cell.state / layout.OWN_KEPT, cell.fingerprint)
         pattern = script.results.get("stdout")
         self.output = results.Matcher(pattern) if pattern else None
-        self._metrics = self._watch() if script.metrics else None
+        names = self.placed(script.metrics or {}, ("file",))
+        self.watch = OwnWatch(cell, names) if script.metrics else None
+        self._metrics = self._follow(names, self.watch) if self.watch else None
 
     def run(self) -> int:
         """Start where the newest checkpoint is; see `attempt.run`."""
@@ -93,6 +98,8 @@ class _Attempt:
         if start:
             print(f"going on from checkpoint {start.number}", file=sys.stderr, flush=True)
             self._kept.restore(start, self._cell.out.parent)
+            if self.watch:
+                self.watch.restore()
         keeper = Keeper(self._kept, self._files, self._tell)
         with process.Interruption() as interruption:
             code = process.run(
@@ -113,14 +120,19 @@ class _Attempt:
         filled = {key: template.finish(declared[key], places) for key in files if key in declared}
         return {**declared, **filled}
 
-    def _watch(self) -> Metrics:
-        names = self.placed(self._script.metrics or {}, ("file",))
-        return Metrics(self._desk.folder / names["file"], names, self._cell.metrics)
+    def _follow(self, names: Mapping[str, Any], watch: OwnWatch) -> Metrics:
+        source = self._desk.folder / names["file"]
+        return Metrics(source, names, self._cell.metrics, watch.hear)
 
     def _look(self, keeper: Keeper) -> None:
+        saves = keeper.saves
         if self._script.resume:
             keeper.look()
         self._look_at_the_end(0)
+        if self.watch and keeper.saves > saves:
+            self.watch.save()
+        if self.watch:
+            self.watch.listen()
 
     def _look_at_the_end(self, code: int) -> None:
         if self._metrics and not code:
@@ -130,6 +142,9 @@ class _Attempt:
         """A program that was asked to stop is not finished, whatever it wrote."""
         if self._script.resume and code in _ENDS_TIDY:
             keeper.finish()
+        self._look_at_the_end(0)
+        if self.watch:
+            self.watch.save()
         if keeper.saves:
             raise Checkpointed(
                 f"{self._script.program} was interrupted after {keeper.saves} new checkpoints"

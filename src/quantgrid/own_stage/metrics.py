@@ -1,16 +1,17 @@
-"""The watch on a program's metrics file: its lines in our names, and a stop when they diverge."""
+"""A program's metrics file, followed while it grows: its lines in our names."""
 
 import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from quantgrid.errors import Alarm
 from quantgrid.own_stage.results import is_csv, table
 
-NAMES = ("step", "train_loss", "validation_loss")
+NAMES = ("step", "tokens", "train_loss", "validation_loss", "gradient_norm")
 """What the watch reads; a block says what the program calls them."""
+
+
+Row = Mapping[str, Any]
 
 
 class Metrics:
@@ -20,38 +21,36 @@ class Metrics:
         source: The program's file.
         names: Our name -> the program's, for those of `NAMES` that it has.
         target: JSON lines in our names (`QG_METRICS`).
+        hear: Gets each line in our names.
     """
 
-    def __init__(self, source: Path, names: Mapping[str, str], target: Path) -> None:
-        self._source, self._target = source, target
+    def __init__(
+        self, source: Path, names: Mapping[str, str], target: Path, hear: Callable[[Row], None]
+    ) -> None:
+        self._source, self._target, self._hear = source, target, hear
         self._names = {ours: names[ours] for ours in NAMES if ours in names}
         self._num_rows, self._size = 0, 0
         self.step: float | None = None
 
     def look(self) -> None:
-        """Take over new lines.
+        """Take over new lines; a field without a value is left out.
 
         Raises:
-            Alarm: for a loss that is not finite.
+            Alarm: when who hears them stops the cell.
         """
         for row in self._new_rows():
-            ours = {name: row[theirs] for name, theirs in self._names.items() if theirs in row}
-            bad = [n for n in ours if n != "step" and not _is_finite(ours[n])]
-            if bad:
-                raise Alarm(
-                    f"{self._names[bad[0]]} is {ours[bad[0]]}",
-                    expected="a finite loss",
-                    where=f"{self._source.name}, step {ours.get('step', 'unknown')}",
-                )
+            told = {ours: row.get(theirs) for ours, theirs in self._names.items()}
+            ours = {name: value for name, value in told.items() if value not in (None, "")}
             if ours:
                 self._append(ours)
+                self._hear(ours)
 
-    def _append(self, row: Mapping[str, Any]) -> None:
+    def _append(self, row: Row) -> None:
         self.step = row.get("step", self.step)
         with self._target.open("a") as file:
             file.write(json.dumps(row) + "\n")
 
-    def _new_rows(self) -> Iterator[Mapping[str, Any]]:
+    def _new_rows(self) -> Iterator[Row]:
         try:
             size = self._source.stat().st_size
             if size == self._size:
@@ -65,7 +64,3 @@ class Metrics:
         self._size = size
         new, self._num_rows = rows[self._num_rows :], len(rows)
         yield from new
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)

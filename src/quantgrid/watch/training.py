@@ -99,7 +99,8 @@ class TrainingWatch:
     ) -> None:
         asked = cell.watch
         self._cell, self._keeper, self._clock = cell, keeper, clock or SystemClock()
-        expected = expected._replace(tokens_per_s=asked.get("tokens_per_s"))
+        model = cell.spec.get("trunk", {}).get("model", {}).get("name")
+        expected = expected._replace(tokens_per_s=asked.get("tokens_per_s", {}).get(model))
         self._watch = Watch(expected, asked.get("policy"))
         self._expected, self._tokens_per_step = expected, evaluations.tokens_per_step
         self._evaluations = evaluations

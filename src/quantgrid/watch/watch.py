@@ -45,7 +45,7 @@ class Watch:
     """The rules over one training, from its first step to its last.
 
     Attributes:
-        curve: Every evaluation.
+        curve: Every evaluation that is a number.
         findings: The first one of each rule.
 
     Args:
@@ -68,7 +68,8 @@ class Watch:
 
     def point(self, point: Point) -> list[Finding]:
         """What the rules newly find in an evaluation."""
-        self.curve.append(point)
+        if point.is_finite:  # NaN has no JSON; the finding tells of it
+            self.curve.append(point)
         return self._new([rule.point(point) for rule in self._rules])
 
     def action(self, rule: str) -> Action:

@@ -374,32 +374,6 @@ def test_receipt_states_what_was_seen_when_shards_were_used(corpus: SmallCorpus)
     }
 
 
-def test_receipt_counts_what_was_read_before_when_it_is_taken_up(corpus: SmallCorpus) -> None:
-    """A shard that another process read is on the receipt, and passes are counted over both."""
-    first, second = corpus.view(planned_tokens=96), corpus.view(planned_tokens=96)
-    first.shard(NAMES[1])
-    first.charge(NAMES[1], 96)
-
-    second.take_up(json.loads(json.dumps(first.seen())))
-
-    assert second.receipt() == first.receipt()
-    assert "seen 112 tokens" in _refusal(lambda: second.charge(NAMES[1], 16))
-
-
-def test_view_refuses_when_the_state_to_go_on_from_saw_another_manifest(
-    corpus: SmallCorpus,
-) -> None:
-    """Two manifests in one training are an alarm, and both stay on the receipt for the judge."""
-    view = corpus.view(planned_tokens=96)
-    seen = view.seen() | {"manifests": ["0" * 64]}
-
-    message = _refusal(lambda: view.take_up(seen))
-
-    assert "trained on another corpus" in message
-    assert "0" * 64 in message
-    assert view.receipt()["manifests"][0] == "0" * 64
-
-
 def test_view_reloads_before_it_looks_when_opened(corpus: SmallCorpus) -> None:
     """What the platform shows after a reload is what counts."""
     hidden = corpus.volume.with_name("hidden.npy")

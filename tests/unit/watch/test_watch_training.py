@@ -222,7 +222,9 @@ def test_spike_is_replayed_from_the_start_when_nothing_was_kept(cell: Cell) -> N
 
 def test_slow_stretch_is_told_when_a_probe_was_faster(cell: Cell) -> None:
     """A collapse of throughput goes into the notes of the chain, and not into the results."""
-    cell = cell._replace(watch={"tokens_per_s": 1000.0})
+    cell = cell._replace(
+        watch={"tokens_per_s": {"n0": 1000.0}}, spec={"trunk": {"model": {"name": "n0"}}}
+    )
     clock = HandClock()
     stage = _Stage(cell, falling)
     stage.watch = TrainingWatch(
