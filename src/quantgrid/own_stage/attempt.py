@@ -100,7 +100,7 @@ class _Attempt:
             self._kept.restore(start, self._cell.out.parent)
             if self.watch:
                 self.watch.restore()
-        keeper = Keeper(self._kept, self._files, self._tell)
+        keeper = Keeper(self._kept, self._files, self._tell, self._hear)
         with process.Interruption() as interruption:
             code = process.run(
                 self._command(is_resumed=start is not None),
@@ -125,14 +125,17 @@ class _Attempt:
         return Metrics(source, names, self._cell.metrics, watch.hear)
 
     def _look(self, keeper: Keeper) -> None:
-        saves = keeper.saves
         if self._script.resume:
             keeper.look()
         self._look_at_the_end(0)
-        if self.watch and keeper.saves > saves:
-            self.watch.save()
         if self.watch:
             self.watch.listen()
+
+    def _hear(self) -> None:
+        """A checkpoint counts when all was heard that lies before it: nobody tells it again."""
+        self._look_at_the_end(0)
+        if self.watch:
+            self.watch.save()
 
     def _look_at_the_end(self, code: int) -> None:
         if self._metrics and not code:
@@ -142,9 +145,6 @@ class _Attempt:
         """A program that was asked to stop is not finished, whatever it wrote."""
         if self._script.resume and code in _ENDS_TIDY:
             keeper.finish()
-        self._look_at_the_end(0)
-        if self.watch:
-            self.watch.save()
         if keeper.saves:
             raise Checkpointed(
                 f"{self._script.program} was interrupted after {keeper.saves} new checkpoints"

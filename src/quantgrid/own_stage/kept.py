@@ -122,6 +122,7 @@ class Keeper:
         kept: Where they go.
         files: The files that belong to the checkpoint now.
         told: Called after each keep with how many there were and what the last one took.
+        before: Called when a copy is made and does not count yet.
     """
 
     def __init__(
@@ -129,8 +130,9 @@ class Keeper:
         kept: Kept,
         files: Callable[[], Files],
         told: Callable[[Copy, int, float], None],
+        before: Callable[[], None] = lambda: None,
     ) -> None:
-        self._kept, self._files, self._told = kept, files, told
+        self._kept, self._files, self._told, self._before_it = kept, files, told, before
         self._done: Stamp = _stamp(files())
         self._before = self._done
         self._is_full = False
@@ -159,7 +161,7 @@ class Keeper:
     def _keep(self, files: Files) -> None:
         begin, now = time.monotonic(), _stamp(files)
         try:
-            copy = self._kept.keep(files, lambda: _stamp(self._files()) == now)
+            copy = self._kept.keep(files, lambda: self._is_moment(now))
         except OSError as error:
             if not self._is_full:
                 _say(f"the checkpoint could not be kept ({error.strerror}); the last one stays")
@@ -169,6 +171,10 @@ class Keeper:
             return
         self._done, self._is_full, self.saves = now, False, self.saves + 1
         self._told(copy, self.saves, time.monotonic() - begin)
+
+    def _is_moment(self, stamp: Stamp) -> bool:
+        self._before_it()
+        return _stamp(self._files()) == stamp
 
 
 def _stamp(files: Files) -> Stamp:
