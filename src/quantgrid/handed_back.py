@@ -55,13 +55,7 @@ def body(job: Job, stage: Stage, finished: Result, facts: Mapping[str, Any]) -> 
         "spec": {"cell": stage.spec["cell"]} if stage.kind == "cells" else dict(stage.spec),
         "parents": dict(stage.parents),
         "science": stage.science,
-        "corpus": {
-            "name": job.corpus,
-            "recipe": job.recipe,
-            "manifest": receipt.get("manifest") if receipt else None,
-        }
-        if job.corpus
-        else None,
+        "corpus": _corpus(job, receipt) if job.corpus else None,
         "results": finished["results"],
         "receipt": receipt,
         "work": {"wall_s": finished["wall_s"], "cpu_s": finished["cpu_s"]},
@@ -78,6 +72,11 @@ def body(job: Job, stage: Stage, finished: Result, facts: Mapping[str, Any]) -> 
             **finished["environment"],
         },
     }
+
+
+def _corpus(job: Job, receipt: Mapping[str, Any] | None) -> dict[str, Any]:
+    manifest = receipt.get("manifest") if receipt else None
+    return {"name": job.corpus, "recipe": job.recipe, "manifest": manifest}
 
 
 def _parse(stage: Stage, data: bytes) -> Result:
