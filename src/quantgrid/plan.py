@@ -106,11 +106,11 @@ class Plan:
     def num_failed(self) -> int:
         """Wanted cells that would be made, and that failed before, or whose parents did."""
         return sum(
-            self.state(cell) in {State.MAKE, State.EVALUATE} and self._has_failed(cell.id)
+            self.state(cell) in {State.MAKE, State.EVALUATE} and self.has_failed(cell.id)
             for cell in (self.wanted if self.failed else ())
         )
 
-    def _has_failed(self, cell: str) -> bool:
+    def has_failed(self, cell: str) -> bool:
         """Whether the cell failed, or what it is made from."""
         made = [self.lineage.weights.get(cell), self.lineage.bases.get(cell.partition("/")[0])]
         stages = [self.lineage.cells[cell], *filter(None, made)]

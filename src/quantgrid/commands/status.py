@@ -1,24 +1,105 @@
-"""`quantgrid status`: whether a controller runs here, how far it is, and what failed."""
+"""`quantgrid status`: whether a controller runs here, how far it is, and how each cell stands."""
 
 import argparse
 import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from quantgrid import outlook, standing
+from quantgrid import gridmap, outlook, standing
+from quantgrid.errors import QuantgridError
+from quantgrid.gridlook import Look, look
+from quantgrid.load import load_settings
+from quantgrid.screen import Screen
+from quantgrid.standing import Standing
 
-HELP = "say whether a controller runs in this working copy, how far it is and what failed"
+HELP = "say whether a controller runs here, what failed, and how each cell of the grid stands"
+
+_MOST_WAITS = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("--grid", help="name of a grid; that of the controller by default")
+    parser.add_argument("--select", metavar="EXPR", help="a part of it")
+    parser.add_argument("--short", action="store_true", help="without the map of the grid")
+    parser.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=float,
+        const=5.0,
+        help="look again and again (default: every 5 s), until Ctrl-C",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look at the current working copy; asks nothing of the controller."""
+    """Look at the current working copy; asks nothing of the controller, and changes nothing."""
+    if options.watch is not None and not options.json:
+        return _watch(options)
     seen = standing.look(Path.cwd())
     if options.json:
-        print(json.dumps(outlook.to_json(seen), indent=2))
+        print(json.dumps(_to_json(seen, options), indent=2))
     else:
-        print("\n".join(outlook.lines(seen)))
+        print("\n".join(_lines(seen, options, Screen(sys.stdout).size()[0])))
     return 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    """Draw it again and again; a screen that cannot be drawn on gets one after the other."""
+    screen = Screen(sys.stdout)
+    is_live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    while True:
+        width, height = screen.size()
+        shown = _lines(standing.look(Path.cwd()), options, width)
+        if is_live:
+            screen.draw(shown[: height - 1])
+        else:
+            print("\n".join([*shown, ""]), flush=True)
+        time.sleep(max(options.watch, 0.2))
+
+
+def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
+    told = outlook.lines(seen)
+    if options.short:
+        return told
+    try:
+        return [*told, "", *_map(_look(seen, options), width)]
+    except QuantgridError as error:
+        return [*told, "", f"no map: {error}"]
+
+
+def _map(found: Look, width: int) -> Sequence[str]:
+    is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    waits = [f"{number} wait for {what}" for what, number in found.waits[:_MOST_WAITS]]
+    rest = len(found.waits) - _MOST_WAITS
+    return [
+        f"grid {found.grid}: {len(found.spots)} cells",
+        "",
+        *gridmap.lines(found.spots, width, is_coloured=is_coloured),
+        *waits,
+        *([f"and {rest} more reasons"] if rest > 0 else []),
+    ]
+
+
+def _look(seen: Standing, options: argparse.Namespace) -> Look:
+    """The grid that was asked for, or that of the controller, or that of the configuration."""
+    told: Mapping[str, Any] = seen.now
+    overrides = {"grid": options.grid or told.get("grid") or None, "select": options.select}
+    settings = load_settings(seen.root, overrides)
+    running = {job["owner"] for job in told.get("running", ())} if seen.state.is_live else set()
+    return look(seen.root, settings, running)
+
+
+def _to_json(seen: Standing, options: argparse.Namespace) -> dict[str, Any]:
+    facts = outlook.to_json(seen)
+    if options.short:
+        return facts
+    found = _look(seen, options)
+    cells = {f"{spot.base}/{spot.variant}": str(spot.state) for spot in found.spots}
+    counts = {str(state): number for state, number in found.counts.items()}
+    return {**facts, "cells": cells, "counts": counts, "waits": dict(found.waits)}
