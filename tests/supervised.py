@@ -64,12 +64,13 @@ class House:
         assert self.register.append(number + 1, lease)
         return lease
 
-    def task(self, lease: Lease, command: str, place: int = 1, **changes: Any) -> Task:
-        """A task in the queue of a lease."""
+    def task(self, lease: Lease | str, command: str, place: int = 1, **changes: Any) -> Task:
+        """A task in the queue of a lease, or of a subject that has none yet."""
+        subject = lease if isinstance(lease, str) else lease.subject
         task = Task(os.urandom(32).hex(), 1)
         order = TaskOrder("cell", command, self.digest, (), (), "logs/said.log")
         self.store.put_once(tasks.task_key(task), order._replace(**changes).to_bytes())
-        self.store.put_once(tasks.queue_key(lease.subject, place, task), b"")
+        self.store.put_once(tasks.queue_key(subject, place, task), b"")
         return task
 
     def packed(self, files: dict[str, str]) -> None:

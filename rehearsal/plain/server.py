@@ -137,6 +137,8 @@ class Server:
         facts = world["volumes"].get(order["volume"])
         if order["volume"] and (facts is None or facts["account"] != account):
             raise Refused("bad-request", f"no volume {order['volume']!r}")
+        if facts and facts["region"] != order["region"]:
+            raise Refused("bad-request", f"volume {order['volume']} is in {facts['region']}")
         ready_s = now_s + world["boot_s"] / world["factor"]
         visible_s = now_s + world["hidden_s"] / world["factor"]
         machine = Machine(

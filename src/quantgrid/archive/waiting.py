@@ -3,6 +3,7 @@
 Credentials expire, networks fail, buckets fill up: none of it is a reason to train again.
 """
 
+import errno
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -26,9 +27,22 @@ def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path
     folder = layout.waiting_folder(root, key)
     (folder / layout.WAITING_FILES).mkdir(parents=True, exist_ok=True)
     for name, path in files.items():
-        path.replace(folder / layout.WAITING_FILES / name)
+        _move(path, folder / layout.WAITING_FILES / name)
     atomic.publish_json(folder / layout.WAITING_BODY, sealed(body))
     return folder
+
+
+def _move(path: Path, target: Path) -> None:
+    """Move a file, in a rented machine from its own disk to the volume."""
+    try:
+        path.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with path.open("rb") as reader, atomic.writing(target) as writer:
+            while chunk := reader.read(1 << 20):
+                writer.write(chunk)
+        path.unlink()
 
 
 def deposit_or_keep(

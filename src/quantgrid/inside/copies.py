@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from quantgrid import layout
+from quantgrid.errors import VolumeRefusal
 from quantgrid.inside.patience import tell
 from quantgrid.rental import briefing, bundle
 from quantgrid.rental.tasks import TaskOrder
@@ -36,7 +37,9 @@ class Copies:
         Raises:
             DataFault: when bytes are missing or not those of their digest.
             PlatformFault: when the store does not answer.
+            VolumeRefusal: when nothing can be kept on the volume.
         """
+        self._prove_mount()
         root = layout.copy_folder(self._work, order.bundle)
         if not root.exists():
             self._unpack(order.bundle, root)
@@ -53,11 +56,23 @@ class Copies:
         else:
             root.mkdir(parents=True)
         if self._mount:
-            waiting = self._mount / layout.MOUNT_WAITING
-            waiting.mkdir(parents=True, exist_ok=True)
             place = root / layout.WAITING
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.symlink_to(waiting)
+            place.symlink_to(self._mount / layout.MOUNT_WAITING)
+
+    def _prove_mount(self) -> None:
+        """A machine without its volume would lose what it computes."""
+        if self._mount is None:
+            return
+        try:
+            (self._mount / layout.MOUNT_WAITING).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise VolumeRefusal(
+                "the volume of this machine takes no files, so nothing was started",
+                seen=error.strerror,
+                where=self._mount,
+                do="Nothing is lost; look whether the machine was given the volume that is meant.",
+            ) from error
 
     def sync(self) -> None:
         """Let what is on the volume be kept: on some platforms the next machine sees only that.

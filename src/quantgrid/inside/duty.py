@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from quantgrid import layout
-from quantgrid.errors import Checkpointed, DataFault, Refusal
+from quantgrid.errors import Checkpointed, DataFault, PlatformFault, Refusal
 from quantgrid.inside.copies import Copies
 from quantgrid.inside.heart import Heart
 from quantgrid.inside.patience import tell
@@ -17,6 +17,7 @@ from quantgrid.inside.signs import Left
 from quantgrid.inside.times import Times
 from quantgrid.inside.working import Bounds, Patterns, Working, run
 from quantgrid.inside.yields import Yield
+from quantgrid.masking import masked
 from quantgrid.rental import tasks
 from quantgrid.rental.lease import End
 from quantgrid.rental.tasks import Task, TaskEnd, TaskOrder
@@ -119,7 +120,7 @@ class Duty:
         try:
             order = TaskOrder.parse(self._insist(lambda: self._life.store.get(key)), key)
             root = self._insist(lambda: self._copies.ready(order))
-        except (DataFault, Refusal, KeyError) as error:
+        except (DataFault, Refusal, KeyError, OSError) as error:
             self._end(task, self._refused(task, error), begin_s)
             return None
         self._links = tuple(self._mount / each for each in order.links) if self._mount else ()
@@ -139,7 +140,7 @@ class Duty:
 
     def _made(self, task: Task, made: Yield, log: bytes) -> TaskEnd:
         files = self._insist(lambda: made.files(self._life.store, log))
-        who, sentence = self._who, made.sentence()
+        who, sentence = self._who, masked(made.sentence(), os.environ)
         return TaskEnd(*task, *who, made.code, sentence, files, made.records(), 0, 0)
 
     @property
@@ -178,8 +179,9 @@ class Duty:
             heart.also = _nothing
 
     def _refused(self, task: Task, error: Exception) -> TaskEnd:
-        code = getattr(error, "exit_code", DataFault.exit_code)
-        sentence = str(error) if not isinstance(error, KeyError) else f"nothing at {error}"
+        """The end of a task that could not begin, or whose files cannot travel."""
+        code = getattr(error, "exit_code", PlatformFault.exit_code)
+        sentence = masked(str(error), os.environ)
         return TaskEnd(*task, *self._who, code, sentence, (), (), 0, 0)
 
     def _end(self, task: Task, end: TaskEnd, begin_s: float) -> None:

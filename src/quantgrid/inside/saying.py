@@ -59,6 +59,7 @@ class Saying:
         left_out = max(size - self._sent_bytes - TAIL_BYTES, 0)
         rest = self._read(self._sent_bytes + left_out, TAIL_BYTES)
         if left_out:
+            rest = rest[rest.find(b"\n") + 1 :]  # half a line may be half a secret
             rest = b"\n[%d bytes are left out here]\n" % left_out + rest
         head = self._read(0, self._sent_bytes)
         if rest:

@@ -22,6 +22,7 @@ class Facts(NamedTuple):
         python: The interpreter of the image.
         mount: Where the volume is mounted.
         volume: Id of the volume; empty for none.
+        volumes: Further ones, region to id: a machine in such a region is given that one.
         device: The platform's name of the accelerator; empty for none.
         num_devices: How many of them.
         secrets: Names of secrets that the platform itself puts into the environment.
@@ -46,6 +47,7 @@ class Facts(NamedTuple):
     python: str = "python"
     mount: str = "/volume"
     volume: str = ""
+    volumes: Mapping[str, str] = {}
     device: str = ""
     num_devices: int = 0
     secrets: tuple[str, ...] = ()
@@ -59,6 +61,10 @@ class Facts(NamedTuple):
     cap_s: float | None = None
     grace_s: float = 30.0
     options: Mapping[str, Any] = {}
+
+    def volume_in(self, region: str) -> str:
+        """Id of the volume that a machine in a region is given."""
+        return self.volumes.get(region, self.volume)
 
     def real_s(self, nominal_s: float) -> float:
         """Seconds of the store's clock for seconds of the platform's."""

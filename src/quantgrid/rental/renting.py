@@ -148,6 +148,7 @@ class Leases:
             patience,
             lambda lease, name: self._order(lease, name, kind),
             kind.max_microusd,
+            tuple(self.facts.volumes.values()),
         )
 
     def _candidates(self, device: str, count: int) -> tuple[Candidate, ...]:
@@ -166,7 +167,7 @@ class Leases:
             (facts.python, "-m", "quantgrid", "supervise"),
             self._briefing(lease).environment(),
             facts.secrets,
-            facts.volume,
+            facts.volume_in(lease.candidate.region),
             facts.mount,
             lease.deadline_s,
             kind.options,

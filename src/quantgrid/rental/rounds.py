@@ -50,6 +50,7 @@ class Wanted(NamedTuple):
         terms: How patient to be.
         order: From a lease and its machine's name to what is launched.
         max_microusd: What all its machines may cost; None where only the caps bound it.
+        others: Ids of volumes that were declared beside it, in other regions; one is enough.
     """
 
     subject: str
@@ -60,6 +61,7 @@ class Wanted(NamedTuple):
     terms: Terms
     order: Callable[[Lease, Name], Order]
     max_microusd: int | None = None
+    others: tuple[str, ...] = ()
 
 
 class Ways(NamedTuple):
@@ -173,7 +175,8 @@ class Rounds:
 
     def _open(self, wanted: Wanted) -> None:
         """Plan the first machine of a subject; counters of an earlier lease begin anew."""
-        if self._account != wanted.account or not self._has_volume(wanted.volume):
+        volumes = (wanted.volume, *wanted.others)
+        if self._account != wanted.account or not any(map(self._has_volume, volumes)):
             self.ways.tell(_other_place(self.platform.name, wanted, self._account))
             return
         newest = self.register.newest(wanted.subject)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from quantgrid.rental import tasks
 from quantgrid.rental.lease import End, Phase
 from quantgrid.rental.register import sign_key
+from quantgrid.rental.tasks import Task
 from supervised import House, housed, until
 
 RECEIPT = """echo '{"record": "cells/a/b/c/record.json"}' > receipts/a.json"""
@@ -302,3 +304,22 @@ def test_first_process_goes_on_when_it_was_killed(house: House, tmp_path: Path) 
     assert (end and end.code) == 0
     assert house.store.find(sign_key(lease.nonce, "claim")) == machine.id.encode()
     assert time.time() < lease.deadline_s
+
+
+def test_machine_ends_itself_when_a_call_to_its_store_never_returns(house: House) -> None:
+    """The rest of the process hangs for ever; a thread of its own still knows the deadline."""
+    lease = house.lease(life_s=4.0)
+    machine = house.launch(lease, idle_s=60.0, grace_s=0.5)
+    until(lambda: house.signs(lease).beat_age_s is not None)
+    task = Task("f" * 64, 1)
+    order = house.store.root / tasks.task_key(task)
+    order.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(order)  # whoever reads it waits for a writer that never comes
+    house.store.put_once(tasks.queue_key(lease.subject, 1, task), b"")
+
+    ended = house.gone(machine)
+    order.unlink()
+
+    assert house.signs(lease).exit is None
+    assert ended["starts"] == 1
+    assert lease.deadline_s < ended["ended_s"] < lease.deadline_s + 20.0
