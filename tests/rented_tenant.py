@@ -185,9 +185,9 @@ class Hirer:
 
     def settle(self, rounds: int = 100) -> None:
         """Release what is idle, and rounds until nothing is rented."""
-        self.tenant.release()
+        self.go()
         for _ in range(rounds):
-            if not self.tenant.rented:
+            if not self.tenant.release():
                 return
             self.go()
         raise AssertionError(self.tenant.rented)

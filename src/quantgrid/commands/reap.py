@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from quantgrid.errors import PlatformFault
+from quantgrid.errors import PlatformFault, QuantgridError
 from quantgrid.load import load_settings
 from quantgrid.rental.clearing import Patience, end_machines, look
 from quantgrid.rental.facts import Facts
@@ -44,9 +44,9 @@ def _reap(facts: Facts, register: Register, options: argparse.Namespace) -> int:
     try:
         platform = connect(facts)
         found = look(platform, register)
-    except PlatformFault as fault:  # the others are looked at all the same
-        print(fault, file=sys.stderr)
-        return fault.exit_code
+    except QuantgridError as error:  # the others are looked at all the same
+        print(error, file=sys.stderr)
+        return error.exit_code
     for each in found:
         print(_line(facts, each))
     meant = [each for each in found if each.is_reapable]

@@ -117,9 +117,13 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
     def shutdown(self) -> None:
         """End the machines that have nothing left to do, and wait until that is confirmed."""
         super().shutdown()
-        if self.tenant is not None and not self.is_left:
-            self.tenant.release()
+        if self.is_left:
+            return
+        try:
+            self._requests()  # machines of an earlier controller may be left, though no job was
             self._settle()
+        except Exception as error:  # noqa: BLE001 - the jobs are done, whatever is wrong here
+            self._say(f"{_sentence(error)}  `quantgrid stop` ends what is still rented.")
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -134,22 +138,20 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             return []
 
     def _settle(self) -> None:
-        """Rounds until nothing is rented here any more, or patience ends."""
+        """Rounds until nothing idle is rented here any more, or patience ends."""
         assert self.tenant is not None  # noqa: S101 - whoever calls has looked
         ends_s = time.monotonic() + self.workflow.executor_settings.settle_s
-        while True:
-            self._go()
-            rented = self.tenant.rented
-            if not rented:
-                return
+        self._go()
+        while left := self.tenant.release():
             if time.monotonic() > ends_s:
-                names = ", ".join(f"{each.cell} ({each.phase})" for each in rented.values())
+                names = ", ".join(f"{each.cell} ({each.phase})" for each in left.values())
                 self._say(
-                    f"{len(rented)} leases are not over yet: {names}.  `quantgrid stop` ends "
+                    f"{len(left)} leases are not over yet: {names}.  `quantgrid stop` ends "
                     "their machines and confirms it."
                 )
                 return
             time.sleep(_SETTLE_EVERY_S)
+            self._go()
 
     def _requests(self) -> Requests:
         """What makes requests; opened at the first job."""
@@ -160,10 +162,21 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             platform = reach.connect(facts)
             self.is_paid = plan.platform.is_paid
             self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
+            programs = {_program(cell.script) for cell in plan.lineage.own.values()}
             self.requests = Requests(
-                plan.code, plan.root, archive.store, facts, plan.settings.grid, ()
+                plan.code,
+                plan.root,
+                archive.store,
+                facts,
+                plan.settings.grid,
+                sorted(filter(None, programs)),
             )
         return self.requests
+
+
+def _program(script: Any) -> str:
+    """What travels of somebody's own program: its folder, or the file alone."""
+    return str(script.folder or (script.program if script.is_file else ""))
 
 
 def _told(job: Any) -> Job:

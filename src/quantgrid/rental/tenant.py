@@ -267,15 +267,21 @@ class Tenant:
 
     @property
     def rented(self) -> dict[str, Lease]:
-        """The leases that were stepped here and may cost something."""
-        last = self.rounds.last.items()
-        return {subject: lease for subject, lease in last if not lease.phase.is_over}
+        """The leases that this controller cares for and that may cost something."""
+        known = {**self.rounds.open, **self.rounds.last}
+        cared = known.keys() & {*self.kinds, *self._adopted, *self.rounds.last}
+        return {each: known[each] for each in cared if not known[each].phase.is_over}
 
-    def release(self) -> None:
-        """End every machine that has nothing left to do, from the next round on."""
-        for subject in self.rented:
-            if not self._left(subject):
-                self.rounds.cancel(subject)
+    def release(self) -> dict[str, Lease]:
+        """End every machine that has nothing left to do, from the next round on; those leases."""
+        found = {
+            subject: lease
+            for subject, lease in self.rented.items()
+            if lease.is_cancelled or not self._left(subject)
+        }
+        for subject in found:
+            self.rounds.cancel(subject)
+        return found
 
     def cancel(self) -> None:
         """End all that is rented for jobs of this controller, from the next round on."""

@@ -1,0 +1,218 @@
+"""A working copy whose rules that compute run on machines of the plain platform."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from detached import await_true
+from quantgrid.rental.register import Register
+from quantgrid.rental.spend import microusd
+from quantgrid.store.folder import FolderStore
+from rehearsal.plain.double import Double, running
+from working_copy import Outcome, WorkingCopy, lay
+
+FACTOR = 20.0
+LIMITS = {"cap_s": 86400, "grace_s": 40, "boot_s": 1800, "create_s": 200, "visible_s": 20}
+VOLUME = {"name": "corpus", "account": "lab/main", "region": "here", "size_bytes": 1 << 34}
+PLUGINS = Path(__file__).parent / "plugins"
+
+PLATFORM = {
+    "device": "cpu",
+    "threads": 1,
+    "cap_s": LIMITS["cap_s"],
+    "grace_s": LIMITS["grace_s"],
+    "clock_factor": FACTOR,
+    "rented": {
+        "adapter": "plain",
+        "account": "lab/main",
+        "image": "image",
+        "id_variable": "PLAIN_MACHINE",
+        "ends_by": "rehearsal.plain.platform:from_environment",
+        "python": sys.executable,
+        "mount": "volume",
+        "volume": "v-good",
+        "device": "cpu",
+        "num_devices": 0,
+        "machines": 2,
+        "idle_s": 100,
+        "shares_disk": True,
+        "options": {"limits": LIMITS},
+    },
+}
+PROFILE = {
+    "executor": "plain",
+    "jobs": 20,
+    "cores": 2,
+    "local-cores": 2,
+    "scheduler": "greedy",
+    "keep-going": True,
+    "rerun-incomplete": True,
+    "rerun-triggers": ["mtime", "params"],
+    "nolock": True,
+    "logger": "quantgrid",
+    "quiet": ["host"],
+    "seconds-between-status-checks": 1,
+    "plain-settle-s": 60,
+}
+
+
+@dataclass(frozen=True)
+class RentedCopy:
+    """A working copy and the platform that its profile `plain` rents from."""
+
+    copy: WorkingCopy
+    double: Double
+
+    @property
+    def root(self) -> Path:
+        """The working copy."""
+        return self.copy.root
+
+    @property
+    def command(self) -> list[str]:
+        """Snakemake as a person calls it here."""
+        return [sys.executable, "-m", "snakemake", "--profile", "profiles/plain"]
+
+    def snakemake(
+        self, *arguments: str, code: int | None = 0, grid: str = "", timeout_s: float = 280
+    ) -> Outcome:
+        """Run Snakemake to its end."""
+        config = ["--config", f"grid={grid}", "platform=plain"] if grid else []
+        words = [*self.command, *arguments, *config]
+        return self.copy.call(*words, code=code, timeout_s=timeout_s)
+
+    @contextmanager
+    def running(self) -> Iterator["subprocess.Popen[str]"]:
+        """Snakemake in a process of its own, which is killed at the latest when the block ends."""
+        process = subprocess.Popen(
+            self.command,
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def register(self) -> Register:
+        """What the controllers wrote down."""
+        return Register(FolderStore(self.root / "archive"))
+
+    def assert_paid(self, *, within: float = 0.1) -> None:
+        """Nothing bills, every promise has its cost, and the ledger is the platform's bill."""
+        assert self.double.billing() == []
+        books = self.register().books()
+        costs = {each.nonce: each for each in books.costs}
+        assert {each.nonce for each in books.promises} == costs.keys()
+        spent = sum(microusd(c.microusd_per_h, c.begin_s, c.end_s) for c in costs.values())
+        bill = self.double.bill_usd() * 1e6
+        assert bill <= spent <= bill + len(costs) * _slack_microusd() + bill * within, (spent, bill)
+
+
+def _slack_microusd() -> float:
+    """What a lease costs by our books beside its machine: intent before, two looks after."""
+    return 0.36e6 / 3600 * 15
+
+
+@contextmanager
+def rented(folder: Path, **world: object) -> Iterator[RentedCopy]:
+    """A fresh working copy with light science, and its platform."""
+    copy = lay(folder / "copy", light=True)
+    (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(PLATFORM))
+    profile = copy / "profiles/plain/config.yaml"
+    profile.parent.mkdir()
+    profile.write_text(yaml.safe_dump(PROFILE))
+    before = dict(os.environ)
+    path = [str(PLUGINS), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    facts = {"factor": FACTOR, "limits": LIMITS, "volumes": {"v-good": VOLUME}}
+    try:
+        with running(folder / "platform", **{**facts, **world}) as double:
+            os.environ.update(PLAIN_URL=double.address, PLAIN_TOKEN="token-main")  # noqa: S106 - of the double
+            yield RentedCopy(copy, double)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def told(root: Path) -> list[dict[str, object]]:
+    """All leases that a working copy's register ever had, as `quantgrid leases --all` says."""
+    register = Register(FolderStore(root / "archive"))
+    return [json.loads(each.lease.to_bytes()) for each in register.leases(ended=True).values()]
+
+
+# -- a grid of programs that wait for the test ----------------------------------------------------
+
+WAITING = """
+import argparse, json, os, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--gate")
+given = parser.parse_args()
+with open(os.path.join(given.gate, f"{given.lr}.starts"), "a") as starts:
+    starts.write(f"{os.environ.get('PLAIN_MACHINE')} {os.getpid()}\\n")
+print("waits for the test", flush=True)
+while not os.path.exists(os.path.join(given.gate, "go")):
+    time.sleep(0.05)
+if os.path.exists(os.path.join(given.gate, f"{given.lr}.bad")):
+    raise ArithmeticError("the loss is not finite")
+json.dump({"loss": 2 * given.lr}, open("result.json", "w"))
+"""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Where the programs of a grid say that they began, and wait until they may end."""
+
+    folder: Path
+
+    def open(self) -> None:
+        """Let all of them end."""
+        (self.folder / "go").touch()
+
+    def await_starts(self, count: int) -> None:
+        """Wait until so many programs began."""
+        await_true(lambda: len(self.starts()) >= count, otherwise=f"began: {self.starts()}")
+
+    def starts(self) -> dict[str, int]:
+        """How often each program was started."""
+        files = self.folder.glob("*.starts")
+        return {path.stem: len(path.read_text().splitlines()) for path in files}
+
+    def pids(self) -> set[int]:
+        """All processes that were ever started."""
+        lines = (line for path in self.folder.glob("*.starts") for line in path.open())
+        return {int(line.split()[1]) for line in lines}
+
+
+def add_waiting(copy: WorkingCopy, rates: list[float]) -> Gate:
+    """Add the grid `waiting`: one cell a rate."""
+    gate = Gate(copy.root.parent / "gate")
+    gate.folder.mkdir()
+    program = copy / "mine/wait.py"
+    program.parent.mkdir()
+    program.write_text(WAITING)
+    block = {
+        "script": "mine/wait.py",
+        "arguments": f"--lr {{lr}} --gate {gate.folder}",
+        "axes": {"lr": rates},
+        "seeds": [0],
+        "results": {"json": "result.json"},
+    }
+    (copy / "config/grids/waiting.yaml").write_text(yaml.safe_dump({"blocks": {"wait": block}}))
+    copy.edit("config/config.yaml", "grid: demo ", "grid: waiting ")
+    copy.edit("config/config.yaml", "platform: local ", "platform: plain ")
+    return gate

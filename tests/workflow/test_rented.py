@@ -1,0 +1,183 @@
+"""Grids on rented machines: the same numbers, nothing lost, nothing paid twice or left over."""
+
+import csv
+import json
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quantgrid.rental.port import find_name
+from quantgrid.rental.tasks import done_words
+from rented_copy import Gate, RentedCopy, add_waiting, rented
+from working_copy import CELLS, WorkingCopy
+
+TIMES = ("wall_s", "cpu_s", "platform", "device")
+RATES = [0.1, 0.2, 0.3]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[RentedCopy]:
+    """A working copy and its platform; nothing of it runs afterwards."""
+    with rented(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def gate(place: RentedCopy) -> Gate:
+    """The grid of programs that wait for the test."""
+    return add_waiting(place.copy, RATES)
+
+
+def rows(copy: WorkingCopy, grid: str) -> list[dict[str, str]]:
+    """The table without what differs from place to place."""
+    with (copy / f"results/{grid}.csv").open(newline="") as file:
+        return [{k: v for k, v in row.items() if k not in TIMES} for row in csv.DictReader(file)]
+
+
+def nonces(place: RentedCopy) -> set[str]:
+    """The nonces of all machines that the platform ever had."""
+    names = [find_name(each["name"]) for each in place.double.machines()]
+    return {name.nonce for name in names if name}
+
+
+def assert_one_machine_a_link(place: RentedCopy) -> None:
+    """No attempt of a lease ever had two machines."""
+    names = [find_name(each["name"]) for each in place.double.machines()]
+    attempts = [(name.subject, name.attempt) for name in names if name]
+    assert len(set(attempts)) == len(attempts)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process computes."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_grid_on_rented_machines_equals_the_local_one(place: RentedCopy, made: WorkingCopy) -> None:
+    """Same table and laws bit for bit; each job ran in a machine with its nonce; all is paid."""
+    assert not (place.root / "archive").exists()
+
+    said = place.snakemake(grid="smoke")
+
+    assert f"{CELLS}/{CELLS} cells" in said.text
+    assert rows(place.copy, "smoke") == rows(made, "smoke")
+    laws = "results/smoke-laws.csv"
+    assert (place.copy / laws).read_bytes() == (made / laws).read_bytes()
+    keys = place.register().store.list("rental/signs")
+    ended = {found[1]: found[0] for key in keys if (found := done_words(key))}
+    assert len(ended) == 18  # 2 of the corpus, 2 milestones, 14 cells
+    assert set(ended.values()) <= nonces(place)
+    result = json.loads(next((place.root / "results").glob("*/*/result.json")).read_bytes())
+    assert result["platform"]["name"] == "plain"
+    assert len(place.double.machines()) <= 6
+    assert_one_machine_a_link(place)
+    place.assert_paid()
+
+
+def test_nothing_is_lost_or_doubled_when_the_controller_is_killed_again_and_again(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """SIGKILL at random moments, restarted each time: each program was started once."""
+    _kill_again_and_again(place, gate, times=3, seed=1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_nothing_is_lost_or_doubled_at_fifty_moments(
+    place: RentedCopy, gate: Gate, seed: int
+) -> None:
+    """The same at fifty moments in all."""
+    _kill_again_and_again(place, gate, times=5, seed=seed)
+
+
+def _kill_again_and_again(place: RentedCopy, gate: Gate, times: int, seed: int) -> None:
+    moments = random.Random(seed)
+    for _ in range(times):
+        with place.running() as controller:
+            with pytest.raises(Exception, match="timed out"):
+                controller.wait(moments.uniform(2.0, 7.0))
+            os.killpg(controller.pid, signal.SIGKILL)
+    gate.open()
+    place.snakemake()
+
+    assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
+    assert len(rows(place.copy, "waiting")) == len(RATES)
+    assert_one_machine_a_link(place)
+    place.assert_paid()
+
+
+def test_ctrl_c_leaves_the_machines_and_the_same_call_comes_back(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """A person reads that they go on and how to end them; nothing is started twice."""
+    with place.running() as controller:
+        gate.await_starts(2)
+        controller.send_signal(signal.SIGINT)
+        said, _ = controller.communicate(timeout=60)
+    assert "which go on and cost money" in said
+    assert "`quantgrid stop` ends them" in said
+    assert all(map(is_alive, gate.pids()))
+    assert len(place.double.billing()) == 2
+
+    gate.open()
+    place.snakemake()
+    assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
+    place.assert_paid()
+
+
+def test_stop_ends_all_and_confirms_it_in_the_middle_of_a_round(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """The controller, its machines and their programs are gone, and paid for."""
+    with place.running() as controller:
+        gate.await_starts(2)
+        said = place.copy.quantgrid("stop", "--now")
+        assert controller.wait(30) != 0
+
+    assert "Every machine of this working copy is gone" in said.text
+    assert not any(map(is_alive, gate.pids()))
+    place.assert_paid()
+    assert "No controller runs" in place.copy.quantgrid("stop").text
+
+
+def test_jobs_are_untouched_when_the_platform_cannot_be_reached(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """The platform is away for five nominal minutes: no job is cancelled, started twice or lost."""
+    with place.running() as controller:
+        gate.await_starts(2)
+        place.double.crash()
+        with pytest.raises(Exception, match="timed out"):
+            controller.wait(15)
+        gate.open()
+        place.double.start()
+        said, _ = controller.communicate(timeout=200)
+        assert controller.returncode == 0, said
+
+    assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
+    place.assert_paid()
+
+
+def test_the_error_of_a_program_comes_first_and_its_log_is_here(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """A failed cell is told by its own words, remembered, and hinders no other."""
+    (gate.folder / "0.2.bad").touch()
+    gate.open()
+
+    said = place.snakemake(code=1)
+
+    assert "ArithmeticError: the loss is not finite" in said.text
+    log = next((place.root / "logs/receipts/cell").rglob("own.*.log"))
+    assert log.parent.name.startswith("wait-lr")
+    assert list((place.root / "failures").rglob("*.json"))
+    assert len(list((place.root / "results").glob("*/*/result.json"))) == 2
+    assert place.copy.quantgrid("why", "wait-lr0p2-s0/own", code=None).text
+    place.assert_paid()
