@@ -2,18 +2,18 @@
 
 import os
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from quantgrid import failures, links, masking, watching
 from quantgrid.diagnosis import Diagnosis, diagnose
 from quantgrid.errors import Checkpointed, FailureClass, Fault, Interrupted
+from quantgrid.remembered import Remembered
 
 
 class Ending(NamedTuple):
     """The end of an attempt at a stage that has no result."""
 
-    root: Path
+    memory: Remembered
     cell: str
     stage: str
     fingerprint: str
@@ -73,7 +73,7 @@ class Ending(NamedTuple):
             when=self.now,
             evidence={"oom_kills": facts.oom_kills, "full": list(facts.full)},
         )
-        failures.keep(self.root, failure)
+        self.memory.keep(failure)
 
     def _end(self, diagnosis: Diagnosis) -> str:
         if diagnosis.failure_class is not FailureClass.PREEMPTION:

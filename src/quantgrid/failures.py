@@ -1,6 +1,7 @@
 """Failures of a working copy: one file a stage, by fingerprint, until it is done or retried.
 
-Failures of class code, data and refusal would come again: the next run stops at once and says so.
+Failures of class code, data and refusal would come again: the next run stops at once and says so
+(`quantgrid.remembered`).
 A changed fingerprint has another name, and so forgets by itself.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 
 from quantgrid import atomic, layout, masking
 from quantgrid.diagnosis import Diagnosis
-from quantgrid.errors import FailureClass, Refusal
+from quantgrid.errors import FailureClass
 
 SCHEMA = "quantgrid/failure"
 VERSION = 1
@@ -81,33 +82,23 @@ def remembered(root: Path) -> frozenset[str]:
     return frozenset(each["fingerprint"] for each in all_of(root) if each["is_remembered"])
 
 
-def refuse_remembered(root: Path, cell: str, stage: str, fingerprint: str) -> None:
-    """Stop before the same failure is paid for again.
-
-    Raises:
-        Refusal: with the remembered error and how to go on.
-    """
-    failure = find(root, cell, stage, fingerprint)
-    if failure and failure["is_remembered"]:
-        raise Refusal(
-            f"{cell} failed before and would fail again ({failure['class']}): {failure['message']}",
-            seen=f"{failure['kind']} in stage {stage}, {failure['when']}",
-            where=failure["log"],
-            do=f"`quantgrid why {cell}` tells more; `quantgrid retry {cell}` tries it again.",
-        )
-
-
 def _path(root: Path, cell: str, stage: str, fingerprint: str) -> Path:
     return root / layout.failure_file(cell, stage, fingerprint)
 
 
 def _find(path: Path, fingerprint: str | None = None) -> Failure | None:
     try:
-        failure = json.loads(path.read_bytes())
+        return checked(json.loads(path.read_bytes()), fingerprint)
+    except (OSError, ValueError):
+        return None
+
+
+def checked(failure: Any, fingerprint: str | None = None) -> Failure | None:
+    """A failure that was read; None when it is none, or that of another fingerprint."""
+    try:
         is_ours = failure["schema"] == SCHEMA and failure["version"] <= VERSION
         FailureClass(failure["class"])
-    except (OSError, ValueError, KeyError, TypeError):
+        is_meant = fingerprint in {None, failure["fingerprint"]}
+    except (ValueError, KeyError, TypeError):
         return None
-    if not is_ours or fingerprint not in {None, failure["fingerprint"]}:
-        return None
-    return failure  # type: ignore[no-any-return]
+    return failure if is_ours and is_meant else None

@@ -1,6 +1,6 @@
 """What every cell of a grid is made from, with fingerprints: pure, from the grid and digests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -101,6 +101,12 @@ class Lineage:
     def milestone(self, trunk: Trunk, milestone: int) -> Job:
         """The stage that trains a trunk up to a milestone."""
         return self._job(f"{trunk.id}/{milestone}", trunk, self.milestones[trunk.id, milestone])
+
+    def owned(self) -> Iterator[tuple[str, str, str]]:
+        """Owner, name and fingerprint of every stage."""
+        for part in (self.milestones, self.bases, self.weights, self.cells):
+            for stage in part.values():
+                yield layout.owner_of(stage.record), stage.name, stage.fingerprint
 
     def _job(self, owner: str, trunk: Trunk, *stages: Stage) -> Job:
         return _job(owner, trunk.seed, self.grid.corpus, *stages)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from quantgrid.archive import opened
 from quantgrid.elsewhere import held_elsewhere
-from quantgrid.failures import remembered
 from quantgrid.lineage import Lineage
 from quantgrid.plan import Plan
 from quantgrid.receipts import vouch
+from quantgrid.remembered import Remembered
 from quantgrid.select import choose
 from quantgrid.settings import Settings
 from quantgrid.wanted import local_results
@@ -25,6 +25,7 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     vouch(root, index=index, archive=identity, address=archive.store.address, others=others)
     wanted = choose(lineage.grid.every, settings.select)
     local = local_results(root, lineage.grid.every)
-    plan = Plan(lineage, index, local, wanted, remembered(root))
+    failed = Remembered(root, archive.store).fingerprints(lineage.owned())
+    plan = Plan(lineage, index, local, wanted, failed)
     waits = settings.on_held == "wait"
     return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))

@@ -27,9 +27,10 @@ from quantgrid.clock import Clock, timestamp
 from quantgrid.diagnosis import Diagnosis
 from quantgrid.ending import Ending
 from quantgrid.errors import ArchiveRefusal, DataFault, Waiting
-from quantgrid.failures import forget, refuse_remembered
+from quantgrid.failures import forget
 from quantgrid.hold import Hold
 from quantgrid.job import Job, Stage
+from quantgrid.remembered import Remembered
 from quantgrid.watching import Ended, Limits
 
 if TYPE_CHECKING:
@@ -104,12 +105,16 @@ class Runner(NamedTuple):
         record = self.archive.record(job.last.record)
         return Deposit(job.last.record, record["digest"], self.archive.identity())
 
+    @property
+    def _memory(self) -> Remembered:
+        return Remembered(self.machine.root, self.archive.store)
+
     def _pending(self, job: Job) -> list[Stage]:
         """The stages without a record; of the others nothing is left to go on from."""
         pending = [stage for stage in job.stages if not self.archive.find_record(stage.record)]
         for stage in job.stages:
             if stage in pending:
-                refuse_remembered(self.machine.root, job.cell, stage.name, stage.fingerprint)
+                self._memory.refuse(job.cell, stage.name, stage.fingerprint)
             else:
                 self._forget(job, stage)
         return pending
@@ -301,7 +306,7 @@ class Runner(NamedTuple):
     def _ending(self, job: Job, desk: _Desk, ended: Ended) -> Ending:
         folders = (self.machine.volume, self.machine.root, desk.folder)
         return Ending(
-            root=self.machine.root,
+            memory=self._memory,
             cell=job.cell,
             stage=desk.stage.name,
             fingerprint=desk.stage.fingerprint,

@@ -9,6 +9,7 @@ from quantgrid import failures, layout, links, masking
 from quantgrid.archive import Archive
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
+from quantgrid.remembered import Remembered
 
 
 class Place(NamedTuple):
@@ -60,7 +61,8 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
     state = layout.state_folder(place.volume, owner, stage.name, stage.fingerprint)
     record = place.archive.find_record(stage.record)
     chain = links.Chain(state, tuple(record["links"]) if record else links.peek(state), "")
-    failure = failures.find(place.root, owner, stage.name, stage.fingerprint)
+    memory = Remembered(place.root, place.archive.store)
+    failure = memory.find(owner, stage.name, stage.fingerprint)
     return {
         "owner": owner,
         "stage": stage.name,

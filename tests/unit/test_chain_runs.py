@@ -15,6 +15,7 @@ import pytest
 
 from core_parts import BOUND_S, CELL, KILLED, MAKE, Desk, job_of, stage
 from quantgrid import contract, descendants, failures, layout, links
+from quantgrid.remembered import Remembered
 
 STEPS = """
 import json, os, signal, sys, time
@@ -148,7 +149,7 @@ def test_chain_stops_when_two_links_saved_nothing(tmp_path: Path) -> None:
     assert f"`quantgrid retry {CELL}`" in said
     assert len(started.read_text()) == 2
 
-    failures.forget(tmp_path, CELL, "quantise", WEIGHTS.fingerprint)
+    Remembered(tmp_path, desk.archive.store).forget(CELL, "quantise", WEIGHTS.fingerprint)
     desk.change("quantise", MAKE)
     assert desk.call(JOB, options=options)[0] == 0
     ends = [link["end"] for link in desk.archive.record(WEIGHTS.record)["links"]]

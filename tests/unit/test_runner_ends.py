@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from core_parts import BOUND_S, CELL, KILLED, MAKE, MEASURE, Desk, cell_job, killer, strip
-from quantgrid import failures, layout, receipts, workspace
+from quantgrid import layout, receipts, workspace
 from quantgrid.controller import Controller
 from quantgrid.errors import Fault, Interrupted
+from quantgrid.remembered import Remembered
 
 SAY = """
 with open({log!r}, "a") as log:
@@ -86,7 +87,7 @@ def test_runner_keeps_the_weights_when_their_evaluation_dies(
     assert not (tmp_path / "r.json").exists()
 
     desk.change("evaluate", said + MEASURE)
-    failures.forget(tmp_path, job.cell, "evaluate", job.last.fingerprint)
+    Remembered(tmp_path, desk.archive.store).forget(job.cell, "evaluate", job.last.fingerprint)
     assert desk.call(job)[0] == 0
     assert Path(log).read_text().split() == ["quantise", "evaluate", "evaluate"]
     assert desk.archive.record(job.last.record)["results"]["loss"] == 1.5

@@ -4,9 +4,11 @@ import argparse
 import json
 from pathlib import Path
 
-from quantgrid import failures
 from quantgrid.errors import ConfigRefusal
 from quantgrid.failures import Failure
+from quantgrid.load import load_settings
+from quantgrid.remembered import Remembered
+from quantgrid.store import open_store
 
 HELP = "forget remembered failures, so that the next run tries these cells again"
 
@@ -14,7 +16,9 @@ HELP = "forget remembered failures, so that the next run tries these cells again
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("cell", nargs="*", help="ids of cells, or <trunk>/<milestone>")
-    parser.add_argument("--all", action="store_true", help="all that failed in this working copy")
+    parser.add_argument("--all", action="store_true", help="all that failed, here or elsewhere")
+    parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
+    parser.add_argument("--archive", help="address; that of config/config.yaml by default")
     parser.add_argument("--class", dest="of", metavar="CLASS", help="only failures of a class")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -22,10 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Forget, and say what was forgotten."""
     root = Path.cwd()
-    found = list(failures.all_of(root))
+    settings = load_settings(options.root.absolute(), {"archive": options.archive})
+    memory = Remembered(root, open_store(settings.archive, root))
+    found = list(memory.all_of())
     chosen = _chosen(found, options)
     for failure in chosen:
-        failures.forget(root, failure["cell"], failure["stage"], failure["fingerprint"])
+        memory.forget(failure["cell"], failure["stage"], failure["fingerprint"])
     if options.json:
         print(json.dumps(chosen, indent=2))
     for failure in [] if options.json else chosen:
@@ -44,13 +50,13 @@ def _chosen(found: list[Failure], options: argparse.Namespace) -> list[Failure]:
     if not (options.cell or options.all or options.of):
         raise ConfigRefusal(
             "nothing was named to try again",
-            seen=f"{len(found)} failures in this working copy",
+            seen=f"{len(found)} failures",
             do="Name cells, or give --all or --class.",
         )
     unknown = set(options.cell) - {failure["cell"] for failure in found}
     if unknown:
         raise ConfigRefusal(
-            f"{', '.join(sorted(unknown))} did not fail in this working copy",
+            f"{', '.join(sorted(unknown))} did not fail, here or in another clone",
             expected=sorted({failure["cell"] for failure in found}) or "no failure at all",
             do="`quantgrid why CELL` tells what is known of a cell.",
         )

@@ -78,7 +78,7 @@ class Store(Protocol):
         """
 
     def delete(self, key: str) -> None:
-        """Remove a key of state or of a hold; a key that is not there is no error."""
+        """Remove a key of state, of a hold or of a failure; one that is not there is no error."""
 
     def clear_dead(self) -> int:
         """Remove what dead writers left unfinished; how many that were."""
