@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from forked import Forked
 from working_copy import GRID, WorkingCopy
 
 _HOOK = """
@@ -30,6 +31,7 @@ def _kill_at(event, arguments):
 
 
 if _STEP:
+    os.environ.setdefault("QG_TEST_KILL_GROUP", str(os.getpgid(0)))  # first, in the controller
     sys.addaudithook(_kill_at)
 """
 
@@ -68,22 +70,19 @@ class Killer:
         self._kill(process)
         return code == -signal.SIGKILL
 
-    def _start(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        log = (self.copy / "killed.log").open("ab")
+    def _start(self, environment: dict[str, str]) -> Forked:
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
-        # the shell is the leader of the group, so that its id is known before Python starts
-        script = 'export QG_TEST_KILL_GROUP=$$; exec "$@"'
-        return subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", *command, "--config", f"grid={self.grid}"],
-            cwd=self.copy.root,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            process_group=0,
-        )
+        with (self.copy / "killed.log").open("ab") as log:
+            return Forked(
+                [*command, "--config", f"grid={self.grid}"],
+                cwd=self.copy.root,
+                env={**os.environ, **environment},
+                stdout=log,
+                stderr=log,
+                leads="group",
+            )
 
-    def _kill(self, process: subprocess.Popen[bytes]) -> None:
+    def _kill(self, process: Forked) -> None:
         """Kill the group and every descendant, then wait until all are gone."""
         known = _descendants(process.pid)
         if process.poll() is None:

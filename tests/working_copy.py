@@ -1,16 +1,19 @@
 """Working copies that a test may run, change and break."""
 
+import fcntl
 import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+import forked
 
 PROJECT = Path(__file__).parents[1]
 PARTS = (
@@ -26,6 +29,21 @@ PARTS = (
 LIGHT = Path(__file__).parent / "light_scripts"
 GRID = "smoke"
 CELLS = 14
+FEW = "three"
+"""A grid of three cells, for what does not depend on how many there are."""
+FEW_FILE = """
+corpus: shakespeare
+evaluation: {sequences: 16}
+blocks:
+  main:
+    models: [n0]
+    tokens: [20_000]
+    seeds: [0]
+    forms:
+      - {method: none}
+      - {method: rtn, bits: 4, group: row, scale: noclip}
+      - {method: qat, bits: ternary, group: row, scale: absmean}
+"""
 
 
 @dataclass(frozen=True)
@@ -75,17 +93,8 @@ class WorkingCopy:
 
     def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
         """Run a program in the working copy; standard output and error together."""
-        done = subprocess.run(
-            command,
-            cwd=self.root,
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-            text=True,
-        )
+        environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        done = forked.run([*command], cwd=self.root, env=environment, timeout=timeout_s)
         if code is not None and done.returncode != code:
             pytest.fail(f"exit code {done.returncode}, not {code}:\n{done.stdout[-6000:]}")
         return Outcome(done.returncode, done.stdout)
@@ -122,8 +131,33 @@ def lay(root: Path, *, light: bool) -> WorkingCopy:
             shutil.copytree(source, target, ignore=ignored)
         else:
             shutil.copy(source, target)
+    (root / f"config/grids/{FEW}.yaml").write_text(FEW_FILE)
     if light:
         for script in LIGHT.glob("*.py"):
             shutil.copy(script, root / "scripts" / script.name)
         WorkingCopy(root).edit("config/platforms/local.yaml", "warm: true", "warm: false")
     return WorkingCopy(root)
+
+
+def once(
+    factory: pytest.TempPathFactory, name: str, make: Callable[[Path], WorkingCopy]
+) -> WorkingCopy:
+    """A working copy that is made once for all workers of a run; whoever uses it takes a copy."""
+    base = factory.getbasetemp()
+    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"once-{name}"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        copy, is_made = WorkingCopy(place / "copy"), place / "made"
+        if not is_made.exists():
+            shutil.rmtree(copy.root, ignore_errors=True)
+            make(copy.root)
+            is_made.touch()
+    return copy
+
+
+def run_light(root: Path, grid: str = GRID) -> WorkingCopy:
+    """A working copy with light science whose grid is complete."""
+    copy = lay(root, light=True)
+    copy.snakemake(grid=grid)
+    return copy

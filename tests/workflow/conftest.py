@@ -2,11 +2,12 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from working_copy import WorkingCopy, lay
+from working_copy import FEW, WorkingCopy, lay, once, run_light
 
 
 @pytest.fixture
@@ -17,9 +18,7 @@ def fresh(tmp_path: Path) -> WorkingCopy:
 
 @pytest.fixture(scope="session")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> WorkingCopy:
-    copy = lay(tmp_path_factory.mktemp("made") / "copy", light=True)
-    copy.snakemake()
-    return copy
+    return once(tmp_path_factory, "light", run_light)
 
 
 @pytest.fixture
@@ -28,3 +27,10 @@ def made(_made: WorkingCopy, tmp_path: Path) -> Iterator[WorkingCopy]:
     copy = _made.copy(tmp_path / "copy")
     yield copy
     shutil.rmtree(copy.root)
+
+
+@pytest.fixture
+def few(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> WorkingCopy:
+    """A working copy whose grid of three cells is complete, for this test alone."""
+    made = once(tmp_path_factory, FEW, partial(run_light, grid=FEW))
+    return made.copy(tmp_path / "copy")

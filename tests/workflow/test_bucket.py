@@ -8,7 +8,7 @@ import pytest
 from quantgrid import ledger
 from s3_proxy import proxy
 from s3_server import Server
-from working_copy import CELLS, WorkingCopy, lay
+from working_copy import FEW, WorkingCopy, lay
 
 pytestmark = pytest.mark.timeout(900)  # of several runs of a grid, each job with a bucket
 
@@ -41,26 +41,27 @@ def _restore(first: WorkingCopy, grid: str, count: int, address: str, root: Path
 
 
 def test_grid_moves_to_a_bucket_and_is_restored_when_a_clone_is_empty(
-    made: WorkingCopy, s3_address: str, tmp_path: Path
+    few: WorkingCopy, s3_address: str, tmp_path: Path
 ) -> None:
     """A copy in a real server is the same archive to both clones; then it cannot be reached."""
+    made = few
     made.quantgrid("archive", "copy", s3_address)
     _aim(made, s3_address)
-    assert f"{CELLS} current, restore 0, make 0" in made.look().plan
-    second = _restore(made, "smoke", CELLS, s3_address, tmp_path / "second")
+    assert "3 current, restore 0, make 0" in made.look(grid=FEW).plan
+    second = _restore(made, FEW, 3, s3_address, tmp_path / "second")
 
     place = s3_address.partition("?")[0]
     _aim(second, f"{place}?endpoint_url=http://127.0.0.1:9")
-    for outcome in (second.look(code=71), second.snakemake(code=71)):
+    for outcome in (second.look(grid=FEW, code=71), second.snakemake(grid=FEW, code=71)):
         assert "the store does not answer" in outcome.text
-        assert "plan smoke" not in outcome.text
+        assert "plan " not in outcome.text
         assert outcome.jobs == {}
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("grid", "count"),
-    [("smoke", CELLS), pytest.param("demo", 105, marks=pytest.mark.nightly)],
+    [(FEW, 3), pytest.param("demo", 105, marks=pytest.mark.nightly)],
 )
 def test_grid_in_a_bucket_is_run_and_restored(
     s3_address: str, tmp_path: Path, grid: str, count: int

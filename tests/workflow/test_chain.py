@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from test_kill import GRID_FILE
 
 from quantgrid import layout
+from working_copy import FEW as GRID
 from working_copy import Outcome, WorkingCopy, lay
 
-GRID = "three"
 DAYS = 6
 DAY_S = 6
 """Seconds that stand for a day of the platform."""
@@ -20,9 +19,7 @@ DAY_S = 6
 @pytest.fixture
 def copy(tmp_path: Path) -> WorkingCopy:
     """A working copy with a grid of three cells."""
-    copy = lay(tmp_path / "copy", light=True)
-    (copy / f"config/grids/{GRID}.yaml").write_text(GRID_FILE)
-    return copy
+    return lay(tmp_path / "copy", light=True)
 
 
 def cap(copy: WorkingCopy) -> None:
@@ -66,7 +63,7 @@ def test_trunk_of_six_days_ends_under_a_cap_of_one(
 
 
 def test_script_that_never_saves_stops_after_two_links(
-    copy: WorkingCopy, monkeypatch: pytest.MonkeyPatch
+    copy: WorkingCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clear fault, told first; the next run refuses to pay again, and why and retry tell more."""
     cap(copy)
@@ -82,6 +79,9 @@ def test_script_that_never_saves_stops_after_two_links(
     assert ", failed 3" in again.plan
     assert "failed before and would fail again (code)" in first_failure(again)
 
+    clone = lay(tmp_path / "clone", light=True)
+    clone.edit("config/config.yaml", "archive: archive", f"archive: {copy / 'archive'}")
+    assert ", failed 3" in clone.look(grid=GRID).plan
     cells = copy.quantgrid("cells", "--grid", GRID).text.split()
     story = json.loads(copy.quantgrid("why", cells[0], "--grid", GRID, "--json").text)
     (trunk,) = [stage for stage in story["stages"] if stage["stage"] == "trunk"]
@@ -122,19 +122,28 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("kind", FAILURES)
 def test_terminal_names_the_real_error_first(
-    copy: WorkingCopy, monkeypatch: pytest.MonkeyPatch, kind: str
+    copy: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a person reads first of a failed job is the script's own error."""
-    statement, part = FAILURES[kind]
-    monkeypatch.setenv("LIGHT_FAIL", f"trunk:{statement}")
+    """What a person reads first of each failed job is the script's own error; one trunk a kind."""
+    kinds = dict(enumerate(FAILURES))
+    copy.edit(f"config/grids/{GRID}.yaml", "seeds: [0]", f"seeds: {[*kinds]}")
+    statements = {str(seed): FAILURES[kind][0] for seed, kind in kinds.items()}
+    choose = f"exec({statements!r}[os.environ['QG_SEED']])"
+    monkeypatch.setenv("LIGHT_FAIL", f"trunk:import os; {choose}")
 
     seen = copy.snakemake(grid=GRID, code=1)
 
-    assert part in first_failure(seen)
-    (failure,) = [json.loads(path.read_bytes()) for path in (copy / "failures").rglob("*.json")]
-    assert failure["kind"] == kind
+    assert any(part in first_failure(seen) for _, part in FAILURES.values())
+    found = [json.loads(path.read_bytes()) for path in (copy / "failures").rglob("*.json")]
+    assert {each["cell"].partition("/")[0]: each["kind"] for each in found} == {
+        f"n0-s{seed}": kind for seed, kind in kinds.items()
+    }
+    for seed, kind in kinds.items():
+        told = next(
+            line for line in seen.text.splitlines() if f" n0-s{seed}/" in line and "fail" in line
+        )
+        assert FAILURES[kind][1] in told, kind
 
 
 def first_failure(seen: Outcome) -> str:

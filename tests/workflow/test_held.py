@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import WorkingCopy, lay
+from forked import Forked
+from working_copy import FEW, WorkingCopy, lay
 
 BOUND_S = 240.0
 TTL_S = 6
@@ -50,18 +50,17 @@ def computed(archive: Path) -> Counter[str]:
     return Counter(path.name.partition(".")[0] for path in (archive.parent / "trace").iterdir())
 
 
-def start(copy: WorkingCopy, *config: str, gate: Path | None = None) -> subprocess.Popen[str]:
+def start(copy: WorkingCopy, *config: str, grid: str = FEW, gate: Path | None = None) -> Forked:
     """Start a controller in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "snakemake", *PROFILE, "--config", "grid=smoke", *config],
-        cwd=copy.root,
-        env={**os.environ, **({"HELD_GATE": str(gate)} if gate else {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        text=True,
-    )
+    with (copy / "said").open("w") as file:
+        return Forked(
+            [sys.executable, "-m", "snakemake", *PROFILE, "--config", f"grid={grid}", *config],
+            cwd=copy.root,
+            env={**os.environ, **({"HELD_GATE": str(gate)} if gate else {})},
+            stdout=file,
+            stderr=file,
+            leads="group",
+        )
 
 
 def wait_for(true: Callable[[], bool]) -> None:
@@ -104,10 +103,10 @@ def test_each_cell_is_computed_once_when_two_controllers_start_at_once(tmp_path:
     archive = tmp_path / "archive"
     copies = [clone(tmp_path / name, archive, ttl_s=120) for name in ("one", "two")]
 
-    controllers = [start(copy, "on_held=wait") for copy in copies]
-    said = [controller.communicate(timeout=BOUND_S)[0] for controller in controllers]
+    controllers = [start(copy, "on_held=wait", grid="smoke") for copy in copies]
+    codes = [controller.wait(BOUND_S) for controller in controllers]
 
-    assert [controller.returncode for controller in controllers] == [0, 0], said
+    assert codes == [0, 0], [(copy / "said").read_text() for copy in copies]
     made = records(archive)
     assert {record["counters"]["links"] for record in made} == {1}  # type: ignore[index]
     assert {record["hold"]["token"] for record in made} == {1}  # type: ignore[index]
@@ -128,17 +127,16 @@ def test_cells_are_left_out_when_somebody_else_computes_them(tmp_path: Path) -> 
     first = start(one, gate=gate)
     wait_for((gate / "began").exists)
 
-    met = two.snakemake()
+    met = two.snakemake(grid=FEW)
 
     assert re.search(r"make \d+.*, held elsewhere \d+, stale 0", met.plan), met.text
     assert f"in {one.root}, since" in met.text
     assert "run again to fold them" in met.text
-    assert not (two / "results/smoke.csv").exists()
+    assert not (two / "results/three.csv").exists()
     (gate / "open").touch()
-    first.communicate(timeout=BOUND_S)
-    assert first.returncode == 0
-    assert two.snakemake().plan.endswith("stale 0")
-    assert (two / "results/smoke.csv").read_bytes() == (one / "results/smoke.csv").read_bytes()
+    assert first.wait(BOUND_S) == 0
+    assert two.snakemake(grid=FEW).plan.endswith("stale 0")
+    assert (two / "results/three.csv").read_bytes() == (one / "results/three.csv").read_bytes()
 
 
 @pytest.mark.timeout(600)
@@ -151,12 +149,11 @@ def test_cells_are_taken_over_when_their_holder_was_killed(tmp_path: Path) -> No
     first = start(one, gate=gate)
     wait_for((gate / "began").exists)
     os.killpg(first.pid, signal.SIGKILL)
-    first.communicate(timeout=BOUND_S)
+    first.wait(BOUND_S)
 
     second = start(two, "on_held=wait")
-    said = second.communicate(timeout=BOUND_S)[0]
 
-    assert second.returncode == 0, said
+    assert second.wait(BOUND_S) == 0, (two / "said").read_text()
     assert "is computed elsewhere" in logs(two)
     tokens = sorted(record["hold"]["token"] for record in records(archive))  # type: ignore[index]
     assert tokens[0] == 1
@@ -178,12 +175,11 @@ def test_nothing_is_published_when_its_holder_was_frozen_too_long(tmp_path: Path
     (gate / "open").touch()  # its script ends; the runner does not see it yet
 
     second = start(two, "on_held=wait")
-    said = second.communicate(timeout=BOUND_S)[0]
-    assert second.returncode == 0, said
+    assert second.wait(BOUND_S) == 0, (two / "said").read_text()
     before = {path: path.read_bytes() for path in archive.rglob("record.json")}
     for process in frozen:
         os.kill(process, signal.SIGCONT)
-    first.communicate(timeout=BOUND_S)
+    first.wait(BOUND_S)
 
     assert "lost the hold of" in logs(one)
     assert "publishes nothing" in logs(one)

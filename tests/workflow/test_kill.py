@@ -2,31 +2,20 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from killing import Killer, seed_of_today, times
-from working_copy import WorkingCopy, lay
+from working_copy import FEW as GRID
+from working_copy import WorkingCopy, lay, once, run_light
 
-GRID = "three"
-GRID_FILE = """
-corpus: shakespeare
-evaluation: {sequences: 16}
-blocks:
-  main:
-    models: [n0]
-    tokens: [20_000]
-    seeds: [0]
-    forms:
-      - {method: none}
-      - {method: rtn, bits: 4, group: row, scale: noclip}
-      - {method: qat, bits: ternary, group: row, scale: absmean}
-"""
-KILLS = 18
+KILLS = 12
 KILLS_NIGHTLY = 200
-LONGEST_S = 8.0
+LONGEST_S = 6.0
+CHAINS = 3
 RESTARTS = 6
 TIMES = {"wall_s", "cpu_s"}
 
@@ -51,13 +40,6 @@ STEPS = (
     "/three.html",
 )
 """A part of the path that each publication of the pipeline ends at."""
-
-
-def laid(root: Path, *, light: bool = True) -> WorkingCopy:
-    """A fresh working copy with a grid of three cells."""
-    copy = lay(root, light=light)
-    (copy / f"config/grids/{GRID}.yaml").write_text(GRID_FILE)
-    return copy
 
 
 def numbers(copy: WorkingCopy) -> dict[str, Any]:
@@ -85,9 +67,7 @@ def debris(copy: WorkingCopy) -> list[Path]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The numbers of a run that nobody killed."""
-    copy = laid(tmp_path_factory.mktemp("undisturbed") / "copy")
-    copy.snakemake(grid=GRID)
-    return numbers(copy)
+    return numbers(once(tmp_path_factory, GRID, partial(run_light, grid=GRID)))
 
 
 def finish(copy: WorkingCopy) -> dict[str, Any]:
@@ -105,19 +85,32 @@ def kill_often(root: Path, count: int, expected: dict[str, Any], *, light: bool 
     plan = times(seed, count, longest_s)
     hits = 0
     for number, start in enumerate(range(0, count, RESTARTS)):
-        copy = laid(root / f"copy{number}", light=light)
+        copy = lay(root / f"copy{number}", light=light)
         hits += sum(Killer(copy, GRID).at_time(after) for after in plan[start : start + RESTARTS])
         assert finish(copy) == expected, f"QG_TEST_SEED={seed}"
         assert copy.look(grid=GRID).jobs == {}
     assert hits >= count / 4, f"only {hits} of {count} kills met a running grid"
 
 
+@pytest.mark.parametrize("first", range(CHAINS))
+def test_numbers_are_the_same_when_killed_again_before_later_publications(
+    tmp_path: Path, undisturbed: dict[str, Any], first: int
+) -> None:
+    """Each run mends what the kill before left, until it is killed at the next of the steps."""
+    copy = lay(tmp_path / "copy", light=True)
+
+    for step in STEPS[first::CHAINS]:
+        assert Killer(copy, GRID).at_step(step, tmp_path / "hook"), f"no publication of {step}"
+    assert finish(copy) == undisturbed
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("step", STEPS)
 def test_numbers_are_the_same_when_killed_before_a_publication(
     tmp_path: Path, undisturbed: dict[str, Any], step: str
 ) -> None:
     """SIGKILL just before each named publication leaves nothing that a second run cannot mend."""
-    copy = laid(tmp_path / "copy")
+    copy = lay(tmp_path / "copy", light=True)
 
     assert Killer(copy, GRID).at_step(step, tmp_path / "hook"), f"no publication of {step}"
     assert finish(copy) == undisturbed

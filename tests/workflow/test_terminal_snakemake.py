@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from terminal_grid import FP, JOB, SNAKEFILE
 
+import forked
 from emulator import Emulator
 from quantgrid.layout import progress_file
 
@@ -49,9 +50,8 @@ def _release(grid: Path, stage: str) -> None:
 
 
 def _command(*options: str) -> list[str]:
-    snakemake = str(Path(sys.executable).with_name("snakemake"))
     common = ["--cores", "2", "--scheduler", "greedy", "--latency-wait", "0", "--nolock"]
-    return [snakemake, *common, *options]
+    return [sys.executable, "-m", "snakemake", *common, *options]
 
 
 def _environment(**extra: str) -> dict[str, str]:
@@ -60,15 +60,7 @@ def _environment(**extra: str) -> dict[str, str]:
 
 
 def _piped(grid: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        _command(*options),
-        cwd=grid,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
-    )
+    return forked.run(_command(*options), cwd=grid, env=_environment(), timeout=BOUND_S, apart=True)
 
 
 class Watched:
@@ -78,15 +70,14 @@ class Watched:
         self.emulator, self.raw = Emulator(columns, 24), ""
         self._master, child = pty.openpty()
         self.resize(columns)
-        self.process = subprocess.Popen(
+        self.process = forked.Forked(
             _command("--quiet", "host", "--logger", "quantgrid", *options),
             cwd=grid,
             env=_environment(**extra),
             stdin=child,
             stdout=child,
             stderr=child,
-            preexec_fn=_take_terminal,  # noqa: PLW1509 - one system call, and no thread here
-            start_new_session=True,
+            leads="session",
         )
         os.close(child)
 
@@ -132,10 +123,6 @@ class Watched:
         self.raw += text
         self.emulator.feed(text)
         return bool(text)
-
-
-def _take_terminal() -> None:
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture
