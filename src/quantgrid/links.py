@@ -189,6 +189,23 @@ def planned_links(tokens: int, *, tokens_per_s: float, link_s: float, save_s: fl
     return -int(-tokens // per_link) if per_link > 0 else 0
 
 
+def more_links(num_tokens: int | None, done: Sequence[Link], link_s: float | None) -> int | None:
+    """How many more links a stage needs, by the speed of those so far; None when that is untold.
+
+    Args:
+        num_tokens: Where the stage ends; None for one that is not counted in tokens.
+        done: Its links so far.
+        link_s: Seconds that the runner gives a link; None if no cap ends one.
+    """
+    speed = tokens_per_s(done)
+    if speed is None or link_s is None or not num_tokens:
+        return None
+    told = [link["tokens"] for link in done if "tokens" in link]
+    save_s = max(link.get("save_s", 0.0) / max(link.get("saves", 1), 1) for link in done)
+    left = num_tokens - max(told, default=0)
+    return planned_links(left, tokens_per_s=speed, link_s=link_s, save_s=2 * save_s)
+
+
 def tokens_per_s(links: Sequence[Link]) -> float | None:
     """The speed that the links so far had; None when they do not tell."""
     tokens, seconds = 0.0, 0.0

@@ -9,7 +9,7 @@ from quantgrid.plan import Plan
 from quantgrid.receipts import vouch
 from quantgrid.remembered import Remembered
 from quantgrid.select import choose
-from quantgrid.settings import Settings
+from quantgrid.settings import Platform, Settings
 from quantgrid.wanted import local_results
 
 
@@ -29,3 +29,12 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     plan = Plan(lineage, index, local, wanted, failed)
     waits = settings.on_held == "wait"
     return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))
+
+
+def told(plan: Plan, volume: Path, platform: Platform) -> str:
+    """The plan in words, with the links to come where a cap ends them."""
+    if platform.cap_s is None:
+        return plan.line()
+    from quantgrid.links_ahead import sentence  # a desk without a cap does not pay for it
+
+    return "\n".join(filter(None, (plan.line(), sentence(plan, volume, platform))))

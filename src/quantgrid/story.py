@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quantgrid import failures, layout, links, masking
+from quantgrid import failures, hold, layout, links, masking
 from quantgrid.archive import Archive
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
@@ -32,6 +32,11 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
     stages = stages_of(lineage, cell)
     last = stages[-1][1]
     told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
+    pending = [stage for stage in told if not stage["archived"]]
+    holds = hold.live(place.archive.store, {stage["fingerprint"] for stage in pending})
+    for stage in pending:
+        seen = holds.get(stage["fingerprint"])
+        stage["hold"] = seen.words() if seen else None
     return {
         "cell": cell,
         "grid": lineage.grid.name,
@@ -40,7 +45,7 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         "archive": place.archive.store.address,
         "archived": told[-1]["archived"],
         "result": _result(place.root, cell),
-        "hold": None,
+        "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
         "stages": told,
         "do": _next_step(cell, told),
     }
@@ -63,6 +68,7 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
     chain = links.Chain(state, tuple(record["links"]) if record else links.peek(state), "")
     memory = Remembered(place.root, place.archive.store)
     failure = memory.find(owner, stage.name, stage.fingerprint)
+    planned = links.more_links(stage.spec.get("num_tokens"), chain.links, link_s)
     return {
         "owner": owner,
         "stage": stage.name,
@@ -72,21 +78,10 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
         "checkpoint": links.newest_checkpoint(state) or None,
         "links": list(chain.links),
         "counters": chain.counters(),
-        "planned_links": None if record else _planned(stage, chain.links, link_s),
+        "hold": None,
+        "planned_links": None if record else planned,
         "failure": _masked(failure),
     }
-
-
-def _planned(stage: Stage, done: tuple[links.Link, ...], link_s: float | None) -> int | None:
-    """How many more links the stage needs, by the speed of those so far; None when untold."""
-    speed = links.tokens_per_s(done)
-    wanted = stage.spec.get("num_tokens")
-    if speed is None or link_s is None or not wanted:
-        return None
-    told = [link["tokens"] for link in done if "tokens" in link]
-    save_s = max(link.get("save_s", 0.0) / max(link.get("saves", 1), 1) for link in done)
-    left = wanted - max(told, default=0)
-    return links.planned_links(left, tokens_per_s=speed, link_s=link_s, save_s=2 * save_s)
 
 
 def _masked(failure: failures.Failure | None) -> dict[str, Any] | None:
@@ -160,6 +155,7 @@ def _stage_lines(stage: Mapping[str, Any]) -> list[str]:
     facts += [f"newest checkpoint {stage['checkpoint']}"] if stage["checkpoint"] else []
     planned = stage["planned_links"]
     facts += [] if planned is None else [f"{planned} more links at this speed"]
+    facts += [f"held by {stage['hold']}"] if stage["hold"] else []
     head = f"stage        {stage['stage']} of {stage['owner']}: {'; '.join(facts)}"
     return [head, *(f"  link       {_link_line(link)}" for link in stage["links"])]
 

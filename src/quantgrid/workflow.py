@@ -25,7 +25,7 @@ from quantgrid.load import Platform, Settings, load_grid, load_platform, load_se
 from quantgrid.pace import asked, collect_rarely, look_only_when_needed
 from quantgrid.place import refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
-from quantgrid.planning import make_plan
+from quantgrid.planning import make_plan, told
 from quantgrid.rental import reach
 from quantgrid.rental.facts import facts_of
 from quantgrid.select import AnyCell
@@ -85,10 +85,10 @@ class Workflow:
         grid = load_grid(code, settings.grid, validate=_validate)
         lineage = trace(grid, Science(code))
         plan = make_plan(settings, lineage, root) if is_main else None
-        if plan:
-            print(plan.line(), file=sys.stderr, flush=True)
-            terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         platform = load_platform(code, settings.platform, validate=_validate)
+        if plan:
+            print(told(plan, root / settings.volume, platform), file=sys.stderr, flush=True)
+            terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         if platform.rented is not None:
             reach.refuse_unreachable(facts_of(platform), settings.archive)
         return cls(code, root, settings, platform, lineage, plan)

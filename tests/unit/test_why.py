@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from quantgrid import layout
 from quantgrid.commands import why
 from quantgrid.errors import ConfigRefusal
+from quantgrid.hold import Chain, Hold, Terms, new_holder
+from quantgrid.lineage import Science, trace
+from quantgrid.load import load_grid, load_settings
+from quantgrid.store.folder import FolderStore
 
 OWN = """blocks:
   line:
@@ -73,3 +78,27 @@ def test_why_looks_into_the_named_grid_only_when_one_is_named(told: Callable[...
     """A cell of two grids may be made from two corpora."""
     with pytest.raises(ConfigRefusal, match="no grid has a cell or milestone line-s0/own"):
         told("line-s0/own", "--grid", "demo")
+
+
+def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
+    told: Callable[..., str], tmp_path: Path
+) -> None:
+    """The hold of a parent counts: the cell waits for it; each link is told with its end."""
+    lineage = trace(load_grid(tmp_path, "smoke"), Science(tmp_path))
+    stage = lineage.milestones["n0-s0", 16384]
+    store = FolderStore(tmp_path / "archive")
+    terms = Terms("n0-s0/16384", new_holder("/elsewhere", "copy", "attempt"), 600.0)
+    assert isinstance(Chain(store, stage.fingerprint).take(terms), Hold)
+    volume = tmp_path / load_settings(tmp_path, {}).volume
+    state = layout.state_folder(volume, "n0-s0/16384", "trunk", stage.fingerprint)
+    link = {"started": "2026-11-30T12:00:00Z", "wall_s": 3000.0, "end": "cap", "tokens": 5000}
+    layout.links_file(state).parent.mkdir(parents=True)
+    layout.links_file(state).write_text(json.dumps([link]))
+
+    said = told("n0-t20k-s0/none", "--grid", "smoke")
+
+    held = f"process {os.getpid()} on {os.uname().nodename} in /elsewhere, since "
+    assert f"\nheld         {held}" in said
+    assert f"; held by {held}" in next(line for line in said.splitlines() if " trunk of " in line)
+    assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
+    assert "5,000 tokens" in said

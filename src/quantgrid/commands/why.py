@@ -2,19 +2,17 @@
 
 import argparse
 import json
-import os
-import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from quantgrid import standing
 from quantgrid.archive import Archive
 from quantgrid.errors import ConfigRefusal
+from quantgrid.links_ahead import link_s
 from quantgrid.lineage import Lineage, Science, trace
-from quantgrid.load import Platform, load_grid, load_platform, load_settings, names
+from quantgrid.load import load_grid, load_platform, load_settings, names
 from quantgrid.store import open_store
 from quantgrid.story import Place, lines, stages_of, story
-from quantgrid.watching import Limits
 
 HELP = "tell the whole story of a cell: what failed, what is kept, what to do next"
 
@@ -36,8 +34,8 @@ def main(options: argparse.Namespace) -> int:
     lineage = _lineage_with(options.cell, code, grids)
     root = Path.cwd()
     place = Place(root, root / settings.volume, Archive(open_store(settings.archive, root)))
-    link_s = _link_s(load_platform(code, settings.platform))
-    told = story(lineage, options.cell, place, link_s=link_s)
+    left_s = link_s(load_platform(code, settings.platform))
+    told = story(lineage, options.cell, place, link_s=left_s)
     print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
     return 0
 
@@ -70,9 +68,3 @@ def _lineage_with(cell: str, code: Path, grids: list[str]) -> Lineage:
         expected=f"one of {', '.join(grids)}",
         do=f"`quantgrid cells --grid {grids[0]}` lists the cells of a grid.",
     )
-
-
-def _link_s(platform: Platform) -> float | None:
-    factor = platform.clock_factor
-    cap_s = None if platform.cap_s is None else platform.cap_s / factor
-    return Limits(cap_s, platform.grace_s / factor).deadline_s(os.environ, time.time())
