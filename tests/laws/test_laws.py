@@ -160,10 +160,12 @@ def _z(more: Tensor, less: Tensor) -> float:
     return statistics.fmean(paired) / (statistics.stdev(paired) / math.sqrt(len(paired)))
 
 
-def _laws(early: dict[str, Tensor], late: dict[str, Tensor]) -> Iterator[tuple[str, float]]:
+def _laws(early: dict[str, Tensor], late: dict[str, Tensor] | None) -> Iterator[tuple[str, float]]:
     """Every law in words, with its z."""
     for more, less in (*AT_BOTH, *EARLY_ONLY):
         yield f"{more} > {less} at .4 M", _z(early[more], early[less])
+    if late is None:
+        return
     for more, less in (*AT_BOTH, *LATE_ONLY):
         yield f"{more} > {less} at 1.6 M", _z(late[more], late[less])
     for name in GROW:
@@ -171,18 +173,22 @@ def _laws(early: dict[str, Tensor], late: dict[str, Tensor]) -> Iterator[tuple[s
 
 
 @pytest.mark.timeout(900)  # a minute of CPU time, and several of wall time on a busy machine
-def test_laws_hold_when_n0_trains_on_shakespeare(root: Path, tmp_path: Path) -> None:
-    """Each law marked yes in QU 1.3 that fits this size holds with z > 3; 8 bits cost nothing."""
+@pytest.mark.parametrize("lengths", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_laws_hold_when_n0_trains_on_shakespeare(root: Path, tmp_path: Path, lengths: int) -> None:
+    """Each law marked yes in QU 1.3 that fits this size holds with z > 3; 8 bits cost nothing.
+
+    The laws of the longer training, three quarters of the time, are nightly.
+    """
     environment.prepare("cpu", 1)
     bench = _Bench(resolved(load_model(root, "n0")), tmp_path)
     early = _damages(bench, round(EARLY / 2048), TRAINED)
-    late = _damages(bench, round(LATE / 2048), {})
+    late = _damages(bench, round(LATE / 2048), {}) if lengths == 2 else None
 
     strengths = dict(_laws(early, late))
 
     print("\n".join(f"{z:7.1f}  {law}" for law, z in strengths.items()))
     assert {law: z for law, z in strengths.items() if z <= 3} == {}
-    for damages in (early, late):
+    for damages in filter(None, (early, late)):
         for name, most in FREE.items():
             assert abs(damages[name].mean().item()) < most, name
 

@@ -1,5 +1,6 @@
 """LSQ and the trust estimator: published gradients, exact exports, and training that resumes."""
 
+import copy
 import io
 import math
 from pathlib import Path
@@ -60,26 +61,33 @@ def test_training_sees_exactly_what_is_exported(
         assert torch.equal(seen, full_precision(exported, tokens))
 
 
+@pytest.fixture(scope="module")
+def plain() -> Trainer:
+    """A training that rounds nothing."""
+    environment.prepare("cpu", 1)
+    trainer = Trainer.start(trunk(TINY), counting(), CPU)
+    trainer.run(100, schedule.trunk_rate(1e-2, 4))
+    return trainer
+
+
 @pytest.mark.parametrize(
     ("method", "settings"), [each for each in FORMS if each[1]["bits"] in ("ternary", 2)]
 )
 def test_training_beats_rounding_afterwards_when_levels_are_few(
-    method: Any, settings: dict[str, Any]
+    plain: Trainer, method: Any, settings: dict[str, Any]
 ) -> None:
     """On a ramp of bytes it ends below the same training rounded to nearest after it."""
-    rate = schedule.trunk_rate(1e-2, 4)
-    plain = Trainer.start(trunk(TINY), counting(), CPU)
     trained = _trainer(method, settings)
-    plain.run(100, rate)
-    trained.run(100, rate)
+    trained.run(100, schedule.trunk_rate(1e-2, 4))
     bits = settings["bits"]
     nearest = form("rtn", bits, "row", "absmean" if bits == "ternary" else "noclip")
-    put(plain.model, rtn.quantise(plain.model, nearest, _no_data))
+    rounded_model = copy.deepcopy(plain.model)
+    put(rounded_model, rtn.quantise(rounded_model, nearest, _no_data))
     put(trained.model, method.quantise(trained.model, settings, _no_data))
 
     sequences = data.calibration(counting(), TINY["context"], 64)
     rounded, learned = (
-        sum(sequence_losses(each.model, sequences)) / 64 for each in (plain, trained)
+        sum(sequence_losses(each, sequences)) / 64 for each in (rounded_model, trained.model)
     )
     assert learned < rounded - 0.05
 
