@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from quantgrid import layout
-from quantgrid.links_ahead import link_s, sentence
 from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.links_ahead import link_s, sentence
 from quantgrid.load import Platform, load_grid
 from quantgrid.plan import Plan
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from quantgrid import standing
 from quantgrid.archive import Archive
 from quantgrid.errors import ConfigRefusal
-from quantgrid.links_ahead import link_s
 from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.links_ahead import link_s
 from quantgrid.load import load_grid, load_platform, load_settings, names
 from quantgrid.store import open_store
 from quantgrid.story import Place, lines, stages_of, story
