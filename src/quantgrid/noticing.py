@@ -48,6 +48,24 @@ def of_attempt(root: Path, code: Path, store: Store, job: Job, error: BaseExcept
         _tell(event, code, store)
 
 
+def of_running(code: Path, store: Store, cell: str, fingerprint: str, notice: Path) -> None:
+    """Tell what the watch of a running stage left to be heard: it stands still, or is slow.
+
+    Args:
+        code: The folder of the Snakefile, whose configuration says whom to tell.
+        store: That of the archive.
+        cell: Whose stage it is.
+        fingerprint: Of the stage; a rule fires once in all its links.
+        notice: The file that the watch left.
+    """
+    try:
+        told = json.loads(notice.read_bytes())
+        event = Event(Kind.STALL, cell, told["text"], f"{fingerprint[:16]}.{told['rule']}")
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    _tell(event, code, store)
+
+
 def of_dead_controller(root: Path, code: Path, store: Store) -> None:
     """Tell that the controller of a working copy died, when it did; a look costs nearly nothing."""
     seen = standing.look(root)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantgrid import (
     CONTRACT_VERSION,
+    asides,
     contract,
     handed_back,
     held,
@@ -169,11 +170,20 @@ class Runner(NamedTuple):
         progress.parent.mkdir(parents=True, exist_ok=True)
         link = {"attempt": folder.name, "started": timestamp(self.clock.now()), **self._place()}
         links.Chain.read(desks[0].state).open(link)
+        notices = {desk.folder / layout.DESK_NOTICE: desk.stage for desk in desks}
         try:
-            ended = self._supervise(folder.name, arguments, ends_at_s, visible)
+            with asides.heard(list(notices), lambda n: self._tell(job, notices[n], n)):
+                ended = self._supervise(folder.name, arguments, ends_at_s, visible)
         finally:
             progress.unlink(missing_ok=True)
         self._conclude(job, desks, ended)
+
+    def _tell(self, job: Job, stage: Stage, notice: Path) -> None:
+        """A script that goes on all the same has something to say."""
+        from quantgrid import noticing  # nearly never
+
+        store = self.archive.store
+        noticing.of_running(self.machine.code, store, job.cell, stage.fingerprint, notice)
 
     def _supervise(
         self,

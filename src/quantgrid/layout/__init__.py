@@ -116,6 +116,7 @@ DESK_PARENTS = "parents.json"
 DESK_CONTRACT = "contract.json"
 DESK_METRICS = "metrics.jsonl"
 WATCH_FILE, STATE_REPLAY, STATE_QUARANTINE = "watch.json", "replay.json", "quarantine.json"
+DESK_NOTICE = "notice.json"
 
 
 def desk(attempt: Path, number: int, stage: str) -> Path:

@@ -101,6 +101,10 @@ class OwnWatch:
                 where=f"{Path(self._declared['file']).name}, step {finding.step}",
                 do="Its newest checkpoint is kept. Look at its data and its learning rate.",
             )
+        if finding.rule == STALL:
+            notice = self._cell.out.parent / layout.DESK_NOTICE
+            with suppress(OSError):
+                atomic.publish_json(notice, {"rule": STALL, "text": finding.line()})
 
     def results(self) -> dict[str, Any]:
         """What the record tells: the evaluations, and what was found."""

@@ -181,7 +181,7 @@ class Gap(_Rule):
 
     name = "gap"
     NATS: ClassVar[float] = 0.05
-    Z: ClassVar[float] = 4.0
+    Z: ClassVar[float] = 3.5
     RUNNING: ClassVar[int] = 2
 
     def _empty(self) -> int:

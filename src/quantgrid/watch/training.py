@@ -7,6 +7,7 @@ import json
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -110,7 +111,7 @@ class TrainingWatch:
         self._told_s = self._clock.monotonic_s()
         stall_s = float(asked.get("stall_s", STALL_S))
         is_fatal = self._watch.action(STALL) is Action.STOP
-        self._heart = Heart(stall_s, cell.id, None if is_fatal else _tell)
+        self._heart = Heart(stall_s, cell.id, None if is_fatal else self._tell)
 
     def __enter__(self) -> "TrainingWatch":
         self._heart.__enter__()
@@ -193,11 +194,24 @@ class TrainingWatch:
     def _act(self, found: Sequence[Finding], last: int) -> None:
         for finding in found:
             say(f"watch: {finding.line()}")
+            if finding.rule in TIMED and self._watch.action(finding.rule) is Action.RECORD:
+                self._leave_notice(finding.rule, finding.line())
         stopping = [f for f in found if self._watch.action(f.rule) is Action.STOP]
         for finding in stopping:
             if finding.rule == Spike.name and self._replay is None:
                 self._leave_for_replay(finding, last)
             raise alarm_of(finding, cell=self._cell.id, do=self._next(finding))
+
+    def _leave_notice(self, rule: str, text: str) -> None:
+        """For the runner to tell a person, who could do something about it now."""
+        notice = self._cell.out.parent / layout.DESK_NOTICE
+        with suppress(OSError):
+            atomic.publish_json(notice, {"rule": rule, "text": text})
+
+    def _tell(self, alarm: Alarm) -> None:
+        """What is recorded only goes on."""
+        say(f"watch: {alarm.message()}")
+        self._leave_notice(STALL, alarm.message())
 
     def _next(self, finding: Finding) -> str:
         kept = "The checkpoints before it are kept. "
@@ -261,8 +275,3 @@ class TrainingWatch:
             f"{fact['replayed_on']} as {fact['losses'][1]!r}: that host is suspect"
             for fact in replay.quarantined(self._cell.state)
         ]
-
-
-def _tell(alarm: Alarm) -> None:
-    """What is recorded only goes on."""
-    say(f"watch: {alarm.message()}")

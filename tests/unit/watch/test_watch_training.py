@@ -1,5 +1,6 @@
 """The watch in a training: what it stops, what it leaves, and how a spike is told from a device."""
 
+import json
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -246,6 +247,8 @@ def test_slow_stretch_is_told_when_a_probe_was_faster(cell: Cell) -> None:
 
     (note,) = stage.watch.chain()["notes"]
     assert note.startswith("throughput, step")
+    notice = json.loads((cell.out.parent / layout.DESK_NOTICE).read_bytes())
+    assert notice == {"rule": "throughput", "text": note}
     assert told["findings"] == []
 
 
