@@ -258,7 +258,7 @@ def test_record_tells_what_the_watch_found_however_often_the_program_was_killed(
     assert told == calm.record()["watch"]
     assert [point[:2] for point in told["curve"]] == [[n, n * 64] for n in range(4, 41, 4)]
     ((rule, step, *_),) = told["findings"]
-    assert (rule, step) == ("gap", 32)
+    assert (rule, step) == ("gap", 28)
     judgement = judge(desk.record())
     assert judgement.word == "SUSPECT"
     assert judgement.reason.startswith("gap: ")
@@ -272,7 +272,7 @@ def test_gap_stops_a_program_when_the_policy_says_so(tmp_path: Path) -> None:
 
     assert code == 76, text
     assert "rule gap" in text
-    assert "(m.csv, step 32)" in text
+    assert "(m.csv, step 28)" in text
 
 
 def test_program_is_ended_when_its_metrics_fall_silent(tmp_path: Path) -> None:
