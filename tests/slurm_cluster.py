@@ -182,6 +182,13 @@ class Cluster:
             process.kill()
             process.wait(timeout=BOUND_S)
 
+    def kill_steps(self) -> None:
+        """Kill every step and what it started, as a node that loses its power does."""
+        for process_id in self._steps():
+            for child in _below(process_id):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
     def await_nodes(self, *names: str) -> None:
         """Wait until nodes take jobs."""
         wanted = set(names or NODES)
@@ -323,6 +330,16 @@ class Cluster:
             check=False,
         )
         return done.returncode == 0
+
+
+def _below(process_id: int) -> list[int]:
+    """A process and all that it started."""
+    found = [process_id]
+    for parent in found:  # grows while it is read
+        with suppress(OSError):
+            for task in Path(f"/proc/{parent}/task").iterdir():
+                found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def _as_mysql() -> list[str]:

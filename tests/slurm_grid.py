@@ -49,17 +49,25 @@ def command(*arguments: str, grid: str = "two", resources: tuple[str, ...] = SMA
     return [*program, *haste, *asked, *arguments, "--config", f"grid={grid}"]
 
 
-def run(copy: WorkingCopy, *arguments: str, code: int | None = 0, **how: Any) -> Outcome:
+def run(
+    copy: WorkingCopy,
+    *arguments: str,
+    code: int | None = 0,
+    timeout_s: float = 280,
+    **how: Any,
+) -> Outcome:
     """Make the grid on the cluster."""
-    return copy.call(*command(*arguments, **how), code=code)
+    return copy.call(*command(*arguments, **how), code=code, timeout_s=timeout_s)
 
 
 @contextmanager
-def controller(copy: WorkingCopy, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+def controller(
+    copy: WorkingCopy, *arguments: str, **how: Any
+) -> Iterator["subprocess.Popen[bytes]"]:
     """A controller that a test may kill; it is gone at the end of the block."""
     with (copy / "said").open("wb") as said:
         process = subprocess.Popen(
-            command(*arguments),
+            command(*arguments, **how),
             cwd=copy.root,
             stdin=subprocess.DEVNULL,
             stdout=said,

@@ -120,11 +120,13 @@ def _subject(job: Any) -> str:
 
 def _order(job: Any) -> Any:
     """What is asked of SLURM for a job of Snakemake."""
-    from quantgrid.slurm import ask
+    from quantgrid.slurm import ask, size
     from quantgrid.slurm.batch import Order
 
     if job.is_group() or not job.is_shell:
         raise WorkflowError("only rules with `shell:` run on SLURM, and no groups")
     logs = tuple(map(str, job.log))
     resources = {name: job.resources.get(name) for name in job.resources.keys()}  # noqa: SIM118
+    if not {"mem_mb", "mem_mb_per_cpu"} & resources.keys():
+        resources["mem_mb"] = size.find_memory_mb(str(job.params.get("job", "")))
     return Order(_subject(job), job.shellcmd, ask.parse(resources, job.threads), logs)

@@ -1,14 +1,16 @@
 """What SLURM is asked for, what its programs say, and what a submission leaves behind."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from quantgrid import layout, processes
 from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
-from quantgrid.slurm import ask, batch, queue
+from quantgrid.slurm import ask, batch, queue, size
 from quantgrid.slurm.batch import Order
 from quantgrid.slurm.ledger import Entry, Ledger
 from quantgrid.slurm.queue import Queue, Seen
@@ -255,3 +257,18 @@ def test_subjects_are_told_by_their_owner() -> None:
     """A person reads no digests."""
     assert layout.subject_name(SUBJECT) == "cell/n0-t20k-s0/none"
     assert layout.subject_name("some/file") == "some/file"
+
+
+def test_memory_grows_with_the_model(root: Path) -> None:
+    """A job that asks for nothing gets what its model needs; one without a model asks for none."""
+    sizes = []
+    for name in ("n0", "n10", "n100"):
+        model = {"name": name, **yaml.safe_load((root / f"config/models/{name}.yaml").read_text())}
+        job = {"stages": [{"spec": {"trunk": {"model": model}}}]}
+        sizes.append(size.find_memory_mb(json.dumps(job)))
+
+    assert sizes == sorted(sizes)
+    assert sizes[0] == 2000
+    assert sizes[2] > 4 * 100e6 * 4 / 2**20  # weights, gradients, two moments
+    assert size.find_memory_mb("{}") is None
+    assert size.find_memory_mb("") is None

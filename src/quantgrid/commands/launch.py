@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from quantgrid import layout, standing, supervisor
 from quantgrid.clock import SystemClock
 from quantgrid.controller import new_id, occupied
 from quantgrid.errors import ConfigRefusal, Fault
+from quantgrid.slurm import coordinator
 from quantgrid.standing import Standing
 from quantgrid.terminal import find_error_sentence
 
@@ -22,10 +24,15 @@ _LOOK_EVERY_S = 0.1
 _KEPT_LOGS = 20
 _PROFILE = "--profile"
 
+Started = subprocess.Popen[bytes] | coordinator.Coordinator
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--on", default="here", choices=["here"], help="where the controller runs")
+    parser.add_argument(
+        "--on", default="here", choices=["here", "slurm"], help="where the controller runs"
+    )
+    parser.add_argument("--ask", default="", help="words of sbatch for a controller on slurm")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument(
         "arguments",
@@ -46,13 +53,27 @@ def main(options: argparse.Namespace) -> int:
     _refuse_no_workflow(code)
     with _alone(root):
         name = new_id(SystemClock())
-        started = supervisor.start(root, name, _command(options.arguments, code))
+        started = _start(root, name, options, code)
         _forget_old(root)
         try:
             return _await(root, name, started)
         except KeyboardInterrupt:
             print(f"It goes on without you: {layout.controller_log(name)}", file=sys.stderr)
             return 130
+
+
+def _start(root: Path, name: str, options: argparse.Namespace, code: Path) -> Started:
+    """Start a controller where the person said.
+
+    Raises:
+        ConfigRefusal: when SLURM refuses it.
+    """
+    is_on_slurm = options.on == "slurm"
+    profile = str(Path(layout.SLURM_PROFILE).parent) if is_on_slurm else layout.LOCAL_PROFILE
+    command = _command(options.arguments, code, profile)
+    if is_on_slurm:
+        return coordinator.start(root, name, command, shlex.split(options.ask))
+    return supervisor.start(root, name, command)
 
 
 @contextmanager
@@ -87,7 +108,7 @@ def _refuse_no_workflow(code: Path) -> None:
         )
 
 
-def _command(given: list[str], code: Path) -> list[str]:
+def _command(given: list[str], code: Path, usual: str) -> list[str]:
     """Snakemake with the arguments of a person, and the profile of this machine if none is named.
 
     What the person typed stays as it is: `--config grid=paper` at the end takes all that follows.
@@ -96,13 +117,13 @@ def _command(given: list[str], code: Path) -> list[str]:
     names_profile = any(each.split("=")[0] == _PROFILE for each in arguments)
     is_here = code == Path.cwd()
     if not (names_profile or os.environ.get("SNAKEMAKE_PROFILE")):
-        profile = layout.LOCAL_PROFILE if is_here else str(code / layout.LOCAL_PROFILE)
+        profile = usual if is_here else str(code / usual)
         arguments = [_PROFILE, profile, *arguments]
     snakefile = [] if is_here else ["--snakefile", str(code / layout.SNAKEFILE)]
     return [sys.executable, "-P", "-m", "snakemake", *snakefile, *arguments]
 
 
-def _await(root: Path, name: str, started: "subprocess.Popen[bytes]") -> int:
+def _await(root: Path, name: str, started: Started) -> int:
     """Wait until the controller of a name holds the working copy, or has ended."""
     while True:
         has_ended = started.poll() is not None  # before the look, which then sees all that it did

@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
         _reload(job, machine.volume, options.reload)
         deposit = runner.run(job, progress=progress)
     except QuantgridError as error:
-        _tell(end, error.exit_code, str(error))
+        _tell(end, error.exit_code, str(error), error.failure_class)
         _notice(runner, options.job, error)
         raise
     except SystemExit as told:
@@ -135,6 +135,6 @@ def _limits(options: argparse.Namespace) -> Limits:
     return Limits(cap_s, options.grace_s / factor, options.chains, factor, mean_s)
 
 
-def _tell(end: Path, exit_code: object, sentence: str | None) -> None:
+def _tell(end: Path, exit_code: object, sentence: str | None, kind: str | None = None) -> None:
     """A file carries the code where a platform loses it: SLURM reports 1 for all."""
-    atomic.publish_json(end, {"exit_code": exit_code, "sentence": sentence})
+    atomic.publish_json(end, {"exit_code": exit_code, "sentence": sentence, "class": kind})

@@ -14,6 +14,7 @@ from quantgrid.errors import QuantgridError
 from quantgrid.gridlook import Look, look
 from quantgrid.load import load_settings
 from quantgrid.screen import Screen
+from quantgrid.slurm import outlook as slurm
 from quantgrid.standing import Standing
 
 HELP = "say whether a controller runs here, what failed, and how each cell of the grid stands"
@@ -64,7 +65,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
-    told = outlook.lines(seen)
+    told = [*outlook.lines(seen), *slurm.lines(seen.root)]
     if options.short:
         return told
     try:
@@ -96,7 +97,7 @@ def _look(seen: Standing, options: argparse.Namespace) -> Look:
 
 
 def _to_json(seen: Standing, options: argparse.Namespace) -> dict[str, Any]:
-    facts = outlook.to_json(seen)
+    facts = outlook.to_json(seen) | {"slurm": slurm.to_json(seen.root)}
     if options.short:
         return facts
     found = _look(seen, options)

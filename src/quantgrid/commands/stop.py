@@ -1,19 +1,22 @@
 """`quantgrid stop`: end the controller of this working copy and all that it started."""
 
 import argparse
+import signal
 import sys
+import time
 from pathlib import Path
 
-from quantgrid import standing, stopping
+from quantgrid import processes, standing, stopping
 from quantgrid.errors import HoldRefusal, PlatformFault
 from quantgrid.load import load_platform, load_settings
 from quantgrid.rental.stopping import leases_of_copy
+from quantgrid.slurm import ending
 from quantgrid.standing import Holder, State
 
 HELP = "end the controller of this working copy and its rented machines, and confirm it"
 
 _NOTHING = "No controller runs in this working copy, and nothing of an earlier one does."
-_MARGIN_S = 15.0
+_MARGIN_S, _LOOK_EVERY_S = 15.0, 0.1
 """What a runner needs after its grace to deposit what is finished, and Snakemake to end."""
 
 
@@ -37,15 +40,19 @@ def main(options: argparse.Namespace) -> int:
         HoldRefusal: when it runs on another host.
         PlatformFault: when something of it cannot be ended.
     """
-    seen = standing.look(Path.cwd())
-    if seen.state is State.ELSEWHERE:
+    root = Path.cwd()
+    is_job = ending.was_launched(root) and ending.end_controllers(root) > 0
+    seen = standing.look(root)
+    if seen.state is State.ELSEWHERE and not is_job:
         raise HoldRefusal(
             "the controller runs on another host, and cannot be stopped from here",
             seen=seen.holder or "another process",
             where=seen.root,
             do="Type `quantgrid stop` there.",
         )
-    said = _end_here(options, seen.holder)
+    said = _end_here(options, seen.holder) or "Its controller in SLURM was ended." * is_job
+    if ending.find_open(root):
+        said = f"{said}\n{_end_in_slurm(root, options, seen.holder)}".strip()
     rented = leases_of_copy(options.root.absolute(), Path.cwd())
     for each in rented:
         print(f"Ending the machines of {len(each.leases)} leases on {each.platform}.")
@@ -64,6 +71,9 @@ def _end_here(options: argparse.Namespace, holder: Holder | None) -> str:
     if holder is None or not holder.family():
         return ""
     grace_s = 0.0 if options.now else _grace_s(options, holder)
+    if ending.find_open(Path.cwd()):
+        grace_s = min(grace_s, _MARGIN_S)  # its jobs are in SLURM, and asked when it is gone
+        _interrupt(holder)
     print(f"Stopping {holder} (up to {grace_s:.0f} s).", file=sys.stderr, flush=True)
     killed = stopping.stop(holder, grace_s)
     stopping.await_supervisor(holder)
@@ -75,6 +85,26 @@ def _end_here(options: argparse.Namespace, holder: Holder | None) -> str:
             do="They wait for a disk or a device, or belong to another user; look with `ps`.",
         )
     return _said(killed)
+
+
+def _interrupt(holder: Holder) -> None:
+    """Let a controller leave its jobs in SLURM to themselves: after SIGTERM it would wait for them.
+
+    Whatever is left of it is stopped like any other one.
+    """
+    process = holder.find_process()
+    processes.signal_all([process] if process else [], signal.SIGINT)
+    deadline = time.monotonic() + _MARGIN_S
+    while holder.find_process() and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _end_in_slurm(root: Path, options: argparse.Namespace, holder: Holder | None) -> str:
+    """End the jobs that a controller, dead by now, left in SLURM; what was done."""
+    asked_s = options.grace_s if holder is None else _grace_s(options, holder)
+    grace_s = 0.0 if options.now else float(asked_s or _MARGIN_S)
+    count = ending.end(root, grace_s, lambda line: print(line, file=sys.stderr, flush=True))
+    return f"{count} jobs in SLURM were ended, and none is left."
 
 
 def _grace_s(options: argparse.Namespace, holder: Holder) -> float:

@@ -1,10 +1,11 @@
 """Paths of what is submitted to SLURM: both ends of a submission write in the working copy."""
 
-__all__ = ["SLURM", "slurm_file", "slurm_log", "subject_name"]
+__all__ = ["SLURM", "SLURM_PROFILE", "slurm_file", "slurm_log", "subject_name"]
 
 # -- submissions to SLURM -------------------------------------------------------------------------
 
 SLURM = "work/slurm"
+SLURM_PROFILE = "profiles/slurm/profile.yaml"
 
 
 def slurm_file(subject: str, part: str) -> str:
