@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from s3_server import free_ports
+from slurm_files import NODE, SLURM, SLURMDBD
 
 BOUND_S = 90.0
 NODES = ("n1", "n2")
@@ -37,82 +38,6 @@ _QUICK_DB = (
     "--innodb-buffer-pool-size=64M",
     "--innodb-lock-wait-timeout=900",
     "--skip-name-resolve",
-)
-
-SLURMDBD = """
-AuthType=auth/munge
-AuthInfo=socket={d}/run/munge.sock
-DbdHost={host}
-DbdAddr=127.0.0.1
-DbdPort={dbd}
-SlurmUser={user}
-LogFile={d}/log/slurmdbd.log
-PidFile={d}/run/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={db}
-StorageUser=slurm
-StoragePass=slurm
-StorageLoc=slurm_acct
-CommitDelay=1
-"""
-
-SLURM = """
-ClusterName=lab
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ctld}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={d}/run/munge.sock,cred_expire=5
-CredType=cred/munge
-StateSaveLocation={d}/state
-SlurmdSpoolDir={d}/spool/%n
-SlurmctldPidFile={d}/run/slurmctld.pid
-SlurmdPidFile={d}/run/slurmd-%n.pid
-SlurmctldLogFile={d}/log/slurmctld.log
-SlurmdLogFile={d}/log/slurmd-%n.log
-SlurmctldDebug=info
-SlurmdDebug=info
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-MpiDefault=none
-SwitchType=switch/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-SlurmdParameters=config_overrides
-SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1,batch_sched_delay=0
-DefMemPerCPU=256
-GresTypes=gpu
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={dbd}
-AccountingStoragePass={d}/run/munge.sock
-AccountingStorageTRES=gres/gpu
-AccountingStoreFlags=job_comment
-AccountingStorageEnforce=associations
-JobRequeue=1
-KillWait=5
-MinJobAge=300
-SlurmdTimeout=10
-SlurmctldTimeout=10
-ReturnToService=2
-InactiveLimit=0
-MessageTimeout=10
-MailProg=/bin/true
-UnkillableStepTimeout=20
-PreemptType=preempt/partition_prio
-PreemptMode=REQUEUE
-{nodes}
-PartitionName=gpu Nodes=n[1-2] Default=YES MaxTime=1440 DefaultTime=60 PriorityTier=10 PreemptMode=OFF
-PartitionName=spot Nodes=n[1-2] MaxTime=1440 DefaultTime=60 PriorityTier=1 PreemptMode=REQUEUE GraceTime=10
-PartitionName=short Nodes=n[1-2] MaxTime=1 DefaultTime=1
-"""  # noqa: E501 - a partition is one line
-
-NODE = (
-    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
-    "CPUs=4 RealMemory=6000 Gres=gpu:h100:2 State=UNKNOWN"
 )
 
 
@@ -189,6 +114,14 @@ class Cluster:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
 
+    def signal_launchers(self, number: int) -> None:
+        """Signal every srun; one that is stopped ends nothing, as on a node that is cut off."""
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                own = str(self.configuration).encode() in (path / "environ").read_bytes()
+                if own and (path / "comm").read_text() == "srun\n":
+                    os.kill(int(path.name), number)
+
     def await_nodes(self, *names: str) -> None:
         """Wait until nodes take jobs."""
         wanted = set(names or NODES)
@@ -201,6 +134,7 @@ class Cluster:
             if daemon not in self.daemons:
                 self.start(daemon)
         await_true(lambda: "UP" in self.call("scontrol", "ping", code=None), "slurmctld", None)
+        self.signal_launchers(signal.SIGKILL)
         self.call("scancel", "-u", getpass.getuser(), code=None)
         await_true(lambda: not self.jobs(), "jobs are left", None)
         for node in NODES:

@@ -71,24 +71,26 @@ def order(command: str = "true", runtime: int | None = 5) -> Order:
 
 def test_submission_is_never_requeued_and_is_found_by_its_comment() -> None:
     """The settings without which a lab host loses or doubles work."""
-    words = batch.submission(order(), "t0", "name", grace_s=60)
+    words = batch.submission(order(runtime=240), "t0", "name", grace_s=60)
 
     assert "--no-requeue" in words
     assert "--signal=TERM@60" in words
     assert f"--comment={SUBJECT}#t0" in words
-    assert not [w for w in batch.submission(order(), "t0", "n", grace_s=0) if "--signal" in w]
-    assert not [
-        w for w in batch.submission(order(runtime=None), "t0", "n", grace_s=60) if "signal" in w
-    ]
+    for runtime, grace_s in ((240, 0), (None, 60), (1, 60)):
+        words = batch.submission(order(runtime=runtime), "t0", "n", grace_s=grace_s)
+        assert not [word for word in words if "--signal" in word], (runtime, grace_s)
 
 
 SRUN = """#!/bin/sh
-while [ "$1" != bash ]; do shift; done
-exec "$@"
+while [ "$1" != sh ]; do shift; done
+"$@"
+exit ${SRUN_GIVES:-$?}
 """
 
 
-def play(folder: Path, command: str, name: str = "t0", number: int = 1) -> int:
+def play(
+    folder: Path, command: str, name: str = "t0", number: int = 1, srun_gives: str = ""
+) -> int:
     """Run the script of a submission as a node does, without SLURM around it."""
     (folder / "bin").mkdir(exist_ok=True)
     (folder / "bin/srun").write_text(SRUN)
@@ -96,7 +98,7 @@ def play(folder: Path, command: str, name: str = "t0", number: int = 1) -> int:
     (folder / layout.SLURM).mkdir(parents=True, exist_ok=True)
     given = batch.script(order(command), name, folder, number)
     path = f"{folder}/bin:{os.environ['PATH']}"
-    environment = {"PATH": path, "SLURM_JOB_ID": "12"}
+    environment = {"PATH": path, "SLURM_JOB_ID": "12", "SRUN_GIVES": srun_gives}
     done = subprocess.run(["/bin/sh"], input=given, text=True, env=environment, check=False)
     return done.returncode
 
@@ -107,6 +109,20 @@ def test_submission_leaves_its_exit_code(tmp_path: Path, code: int) -> None:
     assert play(tmp_path, f"exit {code}") == code
     assert Ledger(tmp_path).find_code(SUBJECT, "t0") == code
     assert Ledger(tmp_path).ended() == {"t0"}
+
+
+def test_submission_tells_its_code_where_srun_tells_another(tmp_path: Path) -> None:
+    """Seen with a node that failed: the job was ended by SIGTERM, and srun gave 0."""
+    assert play(tmp_path, "exit 75", srun_gives="0") == 0
+    assert Ledger(tmp_path).find_code(SUBJECT, "t0") == 75
+
+
+def test_submission_tells_its_code_after_sigterm(tmp_path: Path) -> None:
+    """The signal reaches its shell too, which stays until the job has saved and left."""
+    command = "trap 'exit 75' TERM; kill -TERM $PPID; kill -TERM $$; exit 1"
+
+    assert play(tmp_path, command) == 75
+    assert Ledger(tmp_path).find_code(SUBJECT, "t0") == 75
 
 
 def test_submission_begins_once(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Limits, preemption and dead nodes on a real SLURM, by the hour: `make nightly` runs these."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,7 @@ def test_dead_nodes_job_and_its_successor_make_one_result(
         (line,) = cluster.jobs()
         node = cluster.call("squeue", "-h", "-j", line.split("|")[0], "-o", "%N").strip()
         cluster.kill(f"slurmd-{node}")
+        cluster.signal_launchers(signal.SIGSTOP)
         assert process.wait(timeout=280) == 0
 
     said = (copy / "said").read_text()

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from quantgrid import layout
 from quantgrid.slurm.ask import Ask
 
+_LONG = 10
+"""Limits that are so many times the notice get one: SLURM may be a minute early (sbatch(1))."""
 GIVEN_UP = "given up"
 """In the place of a start: this submission must not begin any more."""
 
@@ -37,12 +39,20 @@ _SCRIPT = """\
 cd {root} || exit 71
 # whoever creates this file first decides: this job begins, or its controller gave it up
 ( set -C; echo "$SLURM_JOB_ID on $(hostname)" > {start} ) 2> /dev/null || exit 0
-{aside}{ends_at}# SIGTERM is for the job; this shell stays to tell how it ended
+{aside}{ends_at}export QG_LINE={command} QG_END={end}
+exec srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} sh -c {tell}
+"""
+
+_TELL = """\
 trap : TERM
-srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} bash -euo pipefail -c {command}
+bash -euo pipefail -c "$QG_LINE"
 code=$?
-echo $code > {end}.part && mv {end}.part {end}
+echo $code > "$QG_END.part" && mv "$QG_END.part" "$QG_END"
 exit $code
+"""
+"""In the step: SIGTERM is for the job, and this shell stays to tell how it ended.
+
+srun cannot tell: when a node fails it ends a job and gives 0 (seen on 22.05).
 """
 
 
@@ -67,6 +77,7 @@ def script(order: Order, token: str, root: Path, number: int) -> str:
         ends_at="" if limit_min is None else f"export QG_ENDS_AT={ends_at}\n",
         cpus=order.ask.cpus,
         command=shlex.quote(order.command),
+        tell=shlex.quote(_TELL),
     )
 
 
@@ -85,7 +96,8 @@ def submission(order: Order, token: str, name: str, *, grace_s: float) -> list[s
         name: The name that all jobs of this working copy have.
         grace_s: Seconds before the time limit at which SLURM sends SIGTERM; 0 for not at all.
     """
-    is_signalled = grace_s and order.ask.runtime_min is not None
+    limit_s = 60 * (order.ask.runtime_min or 0)
+    is_signalled = grace_s and limit_s >= _LONG * grace_s
     return [
         "sbatch",
         "--parsable",
