@@ -120,6 +120,10 @@ def clear(state: Path) -> None:
         import shutil  # loads three compressors, and most stages keep no state
 
         shutil.rmtree(state)
+    if (incoming := layout.incoming_state(state)).is_dir():
+        import shutil
+
+        shutil.rmtree(incoming)
     for parent in state.parents[:3]:
         if parent.name == layout.STATE:
             break

@@ -6,6 +6,7 @@ that dies anywhere leaves the archive with whole records only, and the next atte
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -31,6 +32,8 @@ from quantgrid.errors import ArchiveRefusal, DataFault, Waiting
 from quantgrid.failures import forget
 from quantgrid.hold import Hold
 from quantgrid.job import Job, Stage
+from quantgrid.mirror import Mirror
+from quantgrid.mirroring import EVERY_S, Mirrored, kept_up
 from quantgrid.remembered import Remembered
 from quantgrid.watching import Ended, Limits
 
@@ -51,6 +54,7 @@ class Machine(NamedTuple):
     manners: held.Manners = held.Manners()
     gpu: "Share | None" = None
     watch: str = ""
+    mirrors: bool = False
 
 
 class _Desk(NamedTuple):
@@ -165,6 +169,7 @@ class Runner(NamedTuple):
         ends_at_s = None if left_s is None else begin_s + left_s
         arguments: list[str] = []
         for desk in desks:
+            self._go_on(job, desk)
             environment = self._set_up(job, desk, desks, progress, ends_at_s)
             arguments += [str(layout.script(self.machine.code, desk.stage.name)), str(environment)]
         progress.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +177,10 @@ class Runner(NamedTuple):
         links.Chain.read(desks[0].state).open(link)
         notices = {desk.folder / layout.DESK_NOTICE: desk.stage for desk in desks}
         try:
-            with asides.heard(list(notices), lambda n: self._tell(job, notices[n], n)):
+            with (
+                asides.heard(list(notices), lambda n: self._tell(job, notices[n], n)),
+                kept_up(self._mirrored(job, desks), EVERY_S / self.machine.limits.clock_factor),
+            ):
                 ended = self._supervise(folder.name, arguments, ends_at_s, visible)
         finally:
             progress.unlink(missing_ok=True)
@@ -202,6 +210,23 @@ class Runner(NamedTuple):
             limits=self.machine.limits,
             clock=self.clock,
         )
+
+    def _mirror(self, job: Job, stage: Stage, cache: Path) -> Mirror:
+        return Mirror(self.archive.store, job.cell, stage.name, stage.fingerprint, cache)
+
+    def _mirrored(self, job: Job, desks: list[_Desk]) -> list[Mirrored]:
+        """The states that this machine mirrors."""
+        return [
+            Mirrored(self._mirror(job, each.stage, each.folder), each.state, each.hold.refuse_lost)
+            for each in (desks if self.machine.mirrors else ())
+        ]
+
+    def _go_on(self, job: Job, desk: _Desk) -> None:
+        """Take a mirrored checkpoint where this machine has none, or one that is not as far."""
+        if self.machine.mirrors or not links.peek(desk.state):
+            key = self._mirror(job, desk.stage, desk.folder).restore(desk.state)
+            if key:
+                print(f"going on from {key} of {self.archive.store.address}", file=sys.stderr)
 
     def _place(self) -> dict[str, str]:
         return {"host": os.uname().nodename, "platform": self.machine.platform}
@@ -300,7 +325,10 @@ class Runner(NamedTuple):
         kept: list[Waiting] = []
         for desk in desks:
             if not desk.result.exists():
-                self._ending(job, desk, ended).conclude(self.machine.limits.chains)
+                try:
+                    self._ending(job, desk, ended).conclude(self.machine.limits.chains)
+                finally:
+                    self._mirror_last(job, desk)
                 break
             try:
                 self._deposit(job, desk, ended)
@@ -312,6 +340,13 @@ class Runner(NamedTuple):
                 raise
         if kept:
             raise kept[0]
+
+    def _mirror_last(self, job: Job, desk: _Desk) -> None:
+        """Mirror what the link left; its script has ended."""
+        for each in self._mirrored(job, [desk]):
+            trouble = each.save()
+            if trouble:
+                print(f"the state of {job.cell} is not mirrored: {trouble}", file=sys.stderr)
 
     def _ending(self, job: Job, desk: _Desk, ended: Ended) -> Ending:
         folders = (self.machine.volume, self.machine.root, desk.folder)
@@ -340,6 +375,8 @@ class Runner(NamedTuple):
     def _forget(self, job: Job, stage: Stage) -> None:
         """A record is all that is needed of a finished stage."""
         links.clear(self._state(job, stage))
+        if self.machine.mirrors:
+            self._mirror(job, stage, self.machine.root).clear()
         forget(self.machine.root, job.cell, stage.name, stage.fingerprint)
 
     def _deposit(self, job: Job, desk: _Desk, ended: Ended) -> None:

@@ -141,6 +141,7 @@ class Platform:
         bills_as: The file of config/devices with the price of an hour; None where none is paid.
         at_once: Cells that share one machine; a probe measures with as many.
         rented: Machines that are rented here (see `quantgrid.rental.facts`); None where none are.
+        mirror_state: Whether checkpoints are mirrored to the archive's store while a job runs.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Platform:
     bills_as: str | None = None
     at_once: int = 1
     rented: Mapping[str, Any] | None = None
+    mirror_state: bool = False
 
     @property
     def is_paid(self) -> bool:
@@ -183,6 +185,7 @@ class Platform:
             options += ["--gpus", names, "--gpu-share", str(self.gpu_share)]
         options += ["--patience-s", "inf"] if waits else []
         options += ["--chains"] if self.chains else []
+        options += ["--mirrors"] if self.mirror_state else []
         return options + (
             ["--clock-factor", str(self.clock_factor)] if self.clock_factor != 1 else []
         )

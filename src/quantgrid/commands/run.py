@@ -43,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hold-ttl-s", default=120.0, type=float, help="silence that ends a hold")
     parser.add_argument("--patience-s", default=600.0, type=float, help="wait for other holders")
     parser.add_argument("--watch", default="", help="what findings of the watch do, as JSON")
+    parser.add_argument("--mirrors", action="store_true", help="mirror checkpoints to the archive")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
@@ -60,6 +61,7 @@ def main(options: argparse.Namespace) -> int:
         gpu=_share(options),
         manners=Manners(options.hold_ttl_s, options.patience_s),
         watch=options.watch,
+        mirrors=options.mirrors,
     )
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from quantgrid.layout.inside import *  # noqa: F403
+from quantgrid.layout.mirror import *  # noqa: F403
 from quantgrid.layout.own import *  # noqa: F403 - one name space, in files of readable size
 from quantgrid.layout.rental import *  # noqa: F403
 from quantgrid.layout.screens import *  # noqa: F403
