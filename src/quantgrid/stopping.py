@@ -14,6 +14,8 @@ from quantgrid.standing import Holder
 
 _LOOK_EVERY_S = 0.1
 _KILL_WITHIN_S = 10.0
+_WRITE_WITHIN_S = 30.0
+"""For a supervisor to write a line on a machine whose processors are all busy."""
 
 
 def stop(holder: Holder, grace_s: float) -> int:
@@ -80,11 +82,11 @@ def _kill(holder: Holder) -> int:
 
 def await_supervisor(holder: Holder) -> None:
     """Let the supervisor write down how its controller ended; one that does not is killed."""
-    deadline = time.monotonic() + _KILL_WITHIN_S
-    while (found := find_supervisor(holder)) and time.monotonic() < deadline:
-        processes.signal_all([found], signal.SIGCONT)
+    late_s = time.monotonic() + _WRITE_WITHIN_S
+    while (found := find_supervisor(holder)) and time.monotonic() < late_s + _KILL_WITHIN_S:
+        is_late = time.monotonic() > late_s
+        processes.signal_all([found], signal.SIGKILL if is_late else signal.SIGCONT)
         time.sleep(_LOOK_EVERY_S)
-    processes.signal_all([found] if found else [], signal.SIGKILL)
 
 
 def find_supervisor(holder: Holder) -> Process | None:

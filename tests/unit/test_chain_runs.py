@@ -1,5 +1,6 @@
 """Real scripts under a cap: links follow each other to one result, and nothing is left over."""
 
+import itertools
 import json
 import os
 import signal
@@ -95,13 +96,17 @@ def test_chain_ends_in_one_result_when_a_cap_ends_its_links(
     assert len(ends) >= 2
     assert set(ends[:-1]) <= ({links.CHECKPOINTED, links.CAP} if own_clock else {links.CAP})
     assert ends[-1] == links.DONE
-    assert all(link["is_newer"] for link in record["links"])
+    news = [link["is_newer"] for link in record["links"]]
+    assert any(news)
+    assert not any(not one and not next_ for one, next_ in itertools.pairwise(news))
     assert record["counters"] == {"links": len(ends), "interruptions": 0, "failures": 0}
     last = record["links"][-1]
     assert last["resumed_tokens"] + last["saves"] == 80
     assert last["notes"] == ["a note"]
     if tells:
-        assert record["links"][0]["tokens"] == record["links"][0]["saves"] > 0
+        told = [link["tokens"] for link in record["links"] if "tokens" in link]
+        assert told[0] > 0
+        assert told == sorted(told)
     assert said.count("the next one starts") == len(ends) - 1
     assert not (tmp_path / "v" / layout.STATE / CELL).exists()
 
@@ -205,10 +210,16 @@ def test_interruption_is_no_failure_when_state_was_kept(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """The sentence says what is kept; the same command goes on and counts the interruption."""
+    go = tmp_path / "go"
     script = (
         steps(40)
-        .replace("SIGTERM,", "SIGTERM,")
         .replace("stop = []", "stop = []\nsignal.signal(signal.SIGINT, lambda *_: stop.append(1))")
+        .replace(
+            "    tokens += 1\n",
+            f"    while tokens == 3 and not stop and not Path({str(go)!r}).exists():\n"
+            "        time.sleep(0.01)  # until the signal came\n"
+            "    tokens += 1\n",
+        )
     )
     desk = Desk.lay(tmp_path, quantise=script)
     ours = signal.signal(number, signal.SIG_DFL)  # whoever runs the tests may ignore a hang-up
@@ -223,6 +234,7 @@ def test_interruption_is_no_failure_when_state_was_kept(
     assert said.startswith(f"interrupted: {CELL} was ended by")
     assert "state kept: at-" in said
     assert list(failures.all_of(tmp_path)) == []
+    go.touch()
     assert desk.call(JOB)[0] == 0
     record = desk.archive.record(WEIGHTS.record)
     assert record["counters"] == {"links": 1, "interruptions": 1, "failures": 0}
