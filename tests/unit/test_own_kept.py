@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from own_parts import wait_until
 from quantgrid.fingerprint import digest
 from quantgrid.own_stage import kept as kept_module
 from quantgrid.own_stage.kept import GENERATIONS, Copy, Keeper, Kept
@@ -134,5 +135,52 @@ def test_program_goes_on_when_the_disk_is_full(
 
 def test_files_are_not_still_when_one_is_gone(tmp_path: Path) -> None:
     """A file that was replaced this moment is looked at again."""
-    with held_still([tmp_path / "gone"]) as is_still:
-        assert not is_still
+    with held_still([tmp_path / "gone"]) as held:
+        assert not held.is_still
+
+
+def _replace(path: Path, text: str) -> None:
+    """Save as careful programs do."""
+    new = path.with_name("new")
+    new.write_text(text)
+    new.replace(path)
+
+
+@pytest.mark.parametrize("names", [("ckpt.json",), ("ckpt.json", "opt.json")])
+def test_checkpoint_is_kept_when_the_next_save_begins_meanwhile(
+    tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    """A program that saves all the time leaves no moment of rest, and needs none for its copy."""
+    files = {name: tmp_path / "work" / name for name in names}
+    keeper = Keeper(kept, lambda: {n: p for n, p in files.items() if p.exists()}, lambda *_: None)
+    for path in files.values():
+        path.write_text("1")
+    copy_file = kept_module.copy_file
+
+    def while_it_saves(source: Path, target: Path) -> None:
+        for path in files.values():
+            _replace(path, "2, and longer")
+        copy_file(source, target)
+
+    monkeypatch.setattr(kept_module, "copy_file", while_it_saves)
+    wait_until(lambda: (keeper.look() and keeper.saves) or keeper.saves, "one copy")
+
+    newest = kept.newest()
+    assert newest is not None
+    assert {(newest.folder / name).read_text() for name in names} == {"1"}
+
+
+def test_several_files_are_not_kept_while_they_change(tmp_path: Path, kept: Kept) -> None:
+    """Half of one save and half of the next are no checkpoint; the next look comes soon."""
+    files = {name: tmp_path / "work" / name for name in ("ckpt.json", "opt.json")}
+    for path in files.values():
+        path.write_text("0")
+    keeper = Keeper(kept, lambda: files, lambda *_: None)
+
+    for number in range(1, 20):
+        files["ckpt.json"].write_text(f"{'x' * number}")
+        assert keeper.look()
+
+    assert keeper.saves == 0
+    wait_until(lambda: not keeper.look(), "a rest")
+    assert keeper.saves == 1

@@ -124,12 +124,12 @@ class _Attempt:
         source = self._desk.folder / names["file"]
         return Metrics(source, names, self._cell.metrics, watch.hear)
 
-    def _look(self, keeper: Keeper) -> None:
-        if self._script.resume:
-            keeper.look()
+    def _look(self, keeper: Keeper) -> bool:
+        is_due = self._script.resume is not None and keeper.look()
         self._look_at_the_end(0)
         if self.watch:
             self.watch.listen()
+        return is_due
 
     def _hear(self) -> None:
         """A checkpoint counts when all was heard that lies before it: nobody tells it again."""

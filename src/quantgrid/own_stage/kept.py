@@ -22,6 +22,9 @@ from quantgrid.own_stage.open_files import held_still
 GENERATIONS = 2
 """One more than is needed, for the day on which the newest is damaged."""
 
+REST_S = 0.2
+"""Several files belong together when all were left alone for so long; our choice."""
+
 Files = Mapping[str, Path]
 Stamp = Mapping[str, tuple[int, int, int]]
 
@@ -134,34 +137,46 @@ class Keeper:
     ) -> None:
         self._kept, self._files, self._told, self._before_it = kept, files, told, before
         self._done: Stamp = _stamp(files())
-        self._before = self._done
+        self._before, self._since_s = self._done, 0.0
         self._is_full = False
         self.saves = 0
 
-    def look(self) -> None:
+    def look(self) -> bool:
         """Keep the files if they changed and are closed; several of them also if they rest.
 
-        One file that is closed is whole.  Several belong together when none of them changed since
-        the last look; a program that saves all the time has no such moment, and one file has.
+        One file that is closed is whole.  Several belong together when none of them changed for
+        `REST_S`.  What is copied are the files that were looked at, and they are held still: a
+        program that begins its next save meanwhile changes nothing about this one.
+
+        Returns:
+            Whether a change waits to be kept, so that the next look should come soon.
         """
-        files = self._files()
+        files, now_s = self._files(), time.monotonic()
         now = _stamp(files)
-        rests, self._before = len(now) == 1 or now == self._before, now
-        if now and rests and now != self._done:
-            with held_still(list(files.values())) as is_still:
-                if is_still:
-                    self._keep(files)
+        if now != self._before:
+            self._before, self._since_s = now, now_s
+        if not now or now == self._done:
+            return False
+        if len(now) > 1 and now_s - self._since_s < REST_S:
+            return True
+        with held_still(list(files.values())) as held:
+            if held.is_still and _stamp(files) == now:
+                still = dict(zip(files, held.files, strict=True))
+                self._keep(still, now, is_held=held.is_kept)
+        return now != self._done
 
     def finish(self) -> None:
         """Keep the files of a program that ended by itself: nobody writes to them any more."""
         files = self._files()
-        if files and _stamp(files) != self._done:
-            self._keep(files)
+        now = _stamp(files)
+        if files and now != self._done:
+            self._keep(files, now, is_held=False)
 
-    def _keep(self, files: Files) -> None:
-        begin, now = time.monotonic(), _stamp(files)
+    def _keep(self, files: Files, now: Stamp, *, is_held: bool) -> None:
+        """Keep files of a moment; where they are not held, a writer may come in between."""
+        begin = time.monotonic()
         try:
-            copy = self._kept.keep(files, lambda: self._is_moment(now))
+            copy = self._kept.keep(files, lambda: self._is_moment(now, is_held=is_held))
         except OSError as error:
             if not self._is_full:
                 _say(f"the checkpoint could not be kept ({error.strerror}); the last one stays")
@@ -172,9 +187,9 @@ class Keeper:
         self._done, self._is_full, self.saves = now, False, self.saves + 1
         self._told(copy, self.saves, time.monotonic() - begin)
 
-    def _is_moment(self, stamp: Stamp) -> bool:
+    def _is_moment(self, stamp: Stamp, *, is_held: bool) -> bool:
         self._before_it()
-        return _stamp(self._files()) == stamp
+        return is_held or _stamp(self._files()) == stamp
 
 
 def _stamp(files: Files) -> Stamp:

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from quantgrid import layout
 
@@ -21,34 +22,50 @@ _WRITES = os.O_WRONLY | os.O_RDWR
 Identity = tuple[int, int]
 
 
-@contextmanager
-def held_still(paths: Sequence[Path]) -> Iterator[bool]:
-    """Keep writers out for a short while.
+class Held(NamedTuple):
+    """Files while writers are kept out.
 
-    Yields:
-        Whether all files are there and nobody has one of them open for writing.
+    Args:
+        is_still: Whether all are there and nobody has one of them open for writing.
+        is_kept: Whether it stays so until the end; else a writer may come in between.
+        files: These very files, whatever has their names meanwhile.
     """
+
+    is_still: bool
+    is_kept: bool
+    files: tuple[Path, ...]
+
+
+@contextmanager
+def held_still(paths: Sequence[Path]) -> Iterator[Held]:
+    """Keep writers out for a short while."""
     before = signal.signal(signal.SIGIO, lambda *_: None)  # a waiting writer; it waits for the end
     try:
         with ExitStack() as opened:
             try:
                 files = [opened.enter_context(path.open("rb")) for path in paths]
-                pairs = zip(files, paths, strict=True)
-                is_still = all(_is_leased(file.fileno(), path) for file, path in pairs)
             except FileNotFoundError:  # replaced this very moment
-                is_still = False
-            yield is_still
+                yield Held(is_still=False, is_kept=False, files=())
+                return
+            leased = [_lease(file.fileno()) for file in files]
+            is_still = False not in leased and not (None in leased and is_written(paths))
+            yield Held(is_still, None not in leased, tuple(_opened(f.fileno()) for f in files))
     finally:
         signal.signal(signal.SIGIO, before)
 
 
-def _is_leased(file: int, path: Path) -> bool:
-    """Closing the file gives the lease back."""
+def _lease(file: int) -> bool | None:
+    """Whether a file is leased; None where there are no leases.  Closing it gives it back."""
     try:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        return error.errno != errno.EAGAIN and not is_written([path])
+        return False if error.errno == errno.EAGAIN else None
     return True
+
+
+def _opened(file: int) -> Path:
+    """A path to a file that is open here, even when its name means another one by now."""
+    return Path(layout.PROCESSES, str(os.getpid()), layout.OPEN_FILES, str(file))
 
 
 def is_written(paths: Iterable[Path]) -> bool:

@@ -17,6 +17,9 @@ from quantgrid.errors import ConfigRefusal, QuantgridError
 LOOK_EVERY_S = 0.2
 """Between two looks at checkpoint and metrics; what a kill in between loses is one save at most."""
 
+LOOK_SOON_S = 0.05
+"""While a checkpoint waits to be kept: a program that saves often leaves few moments for it."""
+
 _STOP_WITHIN_S = 10
 _PR_SET_PDEATHSIG = 1
 
@@ -49,7 +52,7 @@ def run(
     *,
     folder: Path,
     environment: Mapping[str, str],
-    look: Callable[[], None],
+    look: Callable[[], bool],
     feed: Callable[[str], None] | None,
 ) -> int:
     """Start a program and look at it until it ends.
@@ -58,7 +61,8 @@ def run(
         command: The command line.
         folder: Where it is started.
         environment: All of its variables.
-        look: Called every `LOOK_EVERY_S`; what it raises ends the program.
+        look: Called every `LOOK_EVERY_S`, or `LOOK_SOON_S` after it said that something is due;
+            what it raises ends the program.
         feed: Gets the program's output, which goes on to ours; None if nobody needs it.
 
     Returns:
@@ -70,11 +74,12 @@ def run(
     program = _start(command, folder, environment, is_read=feed is not None)
     output, ended = program.stdout, os.pidfd_open(program.pid)
     poller = _poller(ended, output)
+    is_due = False
     try:
         while program.poll() is None:
-            poller.poll(LOOK_EVERY_S * 1000)
+            poller.poll((LOOK_SOON_S if is_due else LOOK_EVERY_S) * 1000)
             _pass_on(output, feed, poller)
-            look()
+            is_due = look()
         _pass_on(output, feed, poller)
     except QuantgridError:
         _stop(program)
