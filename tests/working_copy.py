@@ -139,6 +139,18 @@ def lay(root: Path, *, light: bool) -> WorkingCopy:
     return WorkingCopy(root)
 
 
+def aim(copy: WorkingCopy, address: str) -> None:
+    """Let the configuration of a working copy name a bucket."""
+    place, _, endpoint = address.partition("?endpoint_url=")
+    path = copy / "config/config.yaml"
+    kept = [
+        line
+        for line in path.read_text().splitlines()
+        if not line.startswith(("archive:", "endpoint_url:"))
+    ]
+    path.write_text("\n".join([*kept, f"archive: {place}", f"endpoint_url: {endpoint}", ""]))
+
+
 def once(
     factory: pytest.TempPathFactory, name: str, make: Callable[[Path], WorkingCopy]
 ) -> WorkingCopy:

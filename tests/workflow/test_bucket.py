@@ -8,27 +8,15 @@ import pytest
 from quantgrid import ledger
 from s3_proxy import proxy
 from s3_server import Server
-from working_copy import FEW, WorkingCopy, lay
+from working_copy import FEW, WorkingCopy, aim, lay
 
 pytestmark = pytest.mark.timeout(900)  # of several runs of a grid, each job with a bucket
-
-
-def _aim(copy: WorkingCopy, address: str) -> None:
-    """Let the configuration of a working copy name a bucket."""
-    place, _, endpoint = address.partition("?endpoint_url=")
-    path = copy / "config/config.yaml"
-    kept = [
-        line
-        for line in path.read_text().splitlines()
-        if not line.startswith(("archive:", "endpoint_url:"))
-    ]
-    path.write_text("\n".join([*kept, f"archive: {place}", f"endpoint_url: {endpoint}", ""]))
 
 
 def _restore(first: WorkingCopy, grid: str, count: int, address: str, root: Path) -> WorkingCopy:
     """Restore a grid in an empty clone by one fold, as it is in the first."""
     second = lay(root, light=True)
-    _aim(second, address)
+    aim(second, address)
     assert f"restore {count}, make 0" in second.look(grid=grid).plan
     folded = second.quantgrid("archive", "fold", "--grid", grid)
     assert f"folded {count} results" in folded.text
@@ -46,12 +34,12 @@ def test_grid_moves_to_a_bucket_and_is_restored_when_a_clone_is_empty(
     """A copy in a real server is the same archive to both clones; then it cannot be reached."""
     made = few
     made.quantgrid("archive", "copy", s3_address)
-    _aim(made, s3_address)
+    aim(made, s3_address)
     assert "3 current, restore 0, make 0" in made.look(grid=FEW).plan
     second = _restore(made, FEW, 3, s3_address, tmp_path / "second")
 
     place = s3_address.partition("?")[0]
-    _aim(second, f"{place}?endpoint_url=http://127.0.0.1:9")
+    aim(second, f"{place}?endpoint_url=http://127.0.0.1:9")
     for outcome in (second.look(grid=FEW, code=71), second.snakemake(grid=FEW, code=71)):
         assert "the store does not answer" in outcome.text
         assert "plan " not in outcome.text
@@ -68,7 +56,7 @@ def test_grid_in_a_bucket_is_run_and_restored(
 ) -> None:
     """Every job deposits into a real server."""
     first = lay(tmp_path / "first", light=True)
-    _aim(first, s3_address)
+    aim(first, s3_address)
     first.snakemake(grid=grid, timeout_s=3000)
     assert f"{count} current" in first.look(grid=grid).plan
     _restore(first, grid, count, s3_address, tmp_path / "second")
@@ -83,14 +71,14 @@ def test_bucket_is_refused_when_it_is_the_twin_of_another(
     result = f"results/{one}/result.json"
     first = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
     other = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
-    _aim(copy, first)
+    aim(copy, first)
     copy.snakemake(result)
     away = lay(tmp_path / "away", light=True)
-    _aim(away, other)
+    aim(away, other)
     away.snakemake(result)
 
     for mine, theirs in ((copy, other), (away, first)):
-        _aim(mine, theirs)
+        aim(mine, theirs)
         said = mine.look(code=78).text
         assert "this is not the archive that this working copy deposited into" in said
         assert "Nothing is lost" in said
@@ -104,7 +92,7 @@ def test_finished_cell_is_not_trained_again_when_the_listing_is_stale(
     result = "results/n0-t20k-s0/none/result.json"
     place = s3_address.partition("?")[0]
     with proxy(seaweed.port) as between:
-        _aim(copy, f"{place}?endpoint_url={between.endpoint}")
+        aim(copy, f"{place}?endpoint_url={between.endpoint}")
         copy.look(result)  # the proxy keeps these empty listings
         copy.snakemake(result)
         for folder in ("results", "receipts/cell", "receipts/trunk"):

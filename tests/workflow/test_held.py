@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from forked import Forked
-from working_copy import FEW, WorkingCopy, lay
+from quantgrid.archive import Archive
+from quantgrid.store import open_store
+from working_copy import FEW, WorkingCopy, aim, lay
 
 BOUND_S = 240.0
 TTL_S = 6
@@ -97,14 +99,17 @@ def logs(copy: WorkingCopy) -> str:
     return "\n".join(path.read_text() for path in (copy / "logs").rglob("*.log"))
 
 
-@pytest.mark.timeout(600)
-def test_each_cell_is_computed_once_when_two_controllers_start_at_once(tmp_path: Path) -> None:
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("grid", ["smoke", pytest.param("demo", marks=pytest.mark.nightly)])
+def test_each_cell_is_computed_once_when_two_controllers_start_at_once(
+    tmp_path: Path, grid: str
+) -> None:
     """Both end well, the archive's history has one link a record, and one said who held what."""
     archive = tmp_path / "archive"
     copies = [clone(tmp_path / name, archive, ttl_s=120) for name in ("one", "two")]
 
-    controllers = [start(copy, "on_held=wait", grid="smoke") for copy in copies]
-    codes = [controller.wait(BOUND_S) for controller in controllers]
+    controllers = [start(copy, "on_held=wait", grid=grid) for copy in copies]
+    codes = [controller.wait(BOUND_S if grid == "smoke" else 1500) for controller in controllers]
 
     assert codes == [0, 0], [(copy / "said").read_text() for copy in copies]
     made = records(archive)
@@ -114,7 +119,31 @@ def test_each_cell_is_computed_once_when_two_controllers_start_at_once(tmp_path:
     kept = [re.findall(r"n0-\S+ is computed elsewhere by process \d+", logs(c)) for c in copies]
     assert any(kept)
     assert computed(archive) == Counter(str(record["fingerprint"]) for record in made)
-    tables = [(copy / "results/smoke.csv").read_bytes() for copy in copies]
+    tables = [(copy / f"results/{grid}.csv").read_bytes() for copy in copies]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_each_cell_of_the_demo_is_computed_once_when_the_archive_is_a_bucket(
+    tmp_path: Path, s3_address: str
+) -> None:
+    """105 cells, two clones that share nothing but a bucket."""
+    copies = [clone(tmp_path / name, tmp_path / "archive", ttl_s=120) for name in ("one", "two")]
+    for copy in copies:
+        aim(copy, s3_address)
+
+    controllers = [start(copy, "on_held=wait", grid="demo") for copy in copies]
+    codes = [controller.wait(1500) for controller in controllers]
+
+    assert codes == [0, 0], [(copy / "said").read_text() for copy in copies]
+    archive = Archive(open_store(s3_address, tmp_path / "reader"))
+    made = [archive.record(key) for key in archive.index()]
+    assert sum(record["kind"] == "cells" for record in made) == 105
+    assert {record["counters"]["links"] for record in made} == {1}
+    assert computed(tmp_path / "archive") == Counter(record["fingerprint"] for record in made)
+    assert list(archive.store.list("holds")) == []
+    tables = [(copy / "results/demo.csv").read_bytes() for copy in copies]
     assert tables[0] == tables[1]
 
 
