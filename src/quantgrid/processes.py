@@ -5,7 +5,6 @@ process number that is used again, or the same number in another container, is n
 """
 
 import os
-import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -68,7 +67,7 @@ def place() -> str:
 
     Within one place a process number with its start means one process.
     """
-    boot, namespace = socket.gethostname(), ""
+    boot, namespace = os.uname().nodename, ""
     with suppress(OSError):
         boot = Path(_BOOT).read_text().strip()
         namespace = str(Path(_NAMESPACE).readlink())
