@@ -241,6 +241,25 @@ def test_interruption_is_no_failure_when_state_was_kept(
     assert record["links"][-1]["resumed_tokens"] > 0
 
 
+def test_deaf_script_is_killed_when_the_grace_after_a_signal_is_over(tmp_path: Path) -> None:
+    """Who asked a runner to stop waits no longer than the platform would."""
+    ready = tmp_path / "ready"
+    deaf = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        f"open({str(ready)!r}, 'w').close()\ntime.sleep(600)"
+    )
+    desk = Desk.lay(tmp_path, quantise=deaf)
+    runner = desk.start(JOB, options=("--grace-s", "0.3"))
+    until(ready.exists)
+
+    runner.send_signal(signal.SIGTERM)
+    said, _ = runner.communicate(timeout=BOUND_S)
+
+    assert runner.returncode == 75, said
+    links_ = json.loads(layout.links_file(tmp_path / STATE).read_bytes())
+    assert [(each["end"], each["exit_code"]) for each in links_] == [(links.INTERRUPTED, KILLED)]
+
+
 def test_killed_runner_counts_as_interruption_when_the_next_one_ends(tmp_path: Path) -> None:
     """The attempt that could not close its link is in the record, with its newest checkpoint."""
     desk = Desk.lay(tmp_path, quantise=steps(40))

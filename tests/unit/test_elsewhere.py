@@ -52,6 +52,22 @@ def test_cells_wait_for_others_when_their_base_is_held(
     assert held_elsewhere(lineage, archived, store, tmp_path) == {}
 
 
+def test_cells_need_no_grandparent_when_their_parent_is_archived(
+    lineage: Lineage, store: FolderStore, tmp_path: Path
+) -> None:
+    """Who trains a trunk anew holds up what starts from it, and no form of an archived base."""
+    cell = next(cell for cell in lineage.grid.cells if cell.form.method == "rtn")
+    trained = next(
+        each for each in lineage.grid.cells if each.base == cell.base and each.form.method == "qat"
+    )
+    hold(store, lineage.milestones[cell.trunk.id, cell.milestone], Path("/elsewhere"))
+
+    found = held_elsewhere(lineage, frozenset({lineage.bases[cell.base].record}), store, tmp_path)
+
+    assert trained.id in found
+    assert cell.id not in found
+
+
 def test_cells_are_our_own_when_this_working_copy_holds_them(
     lineage: Lineage, store: FolderStore, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 `nvidia-smi` is a program of the test that answers from two files; everything else is real.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from core_parts import Desk, cell_job
-from quantgrid import contract
+from own_parts import wait_until
+from quantgrid import contract, layout
 from quantgrid.errors import ConfigRefusal, DeviceFault, HoldRefusal
 from quantgrid.gpus import Gpu, NvidiaSmi, Share, taken
 
@@ -232,3 +234,23 @@ def test_gpus_are_a_fault_when_there_is_no_driver(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(DeviceFault, match="cannot be listed"):
         NvidiaSmi().gpus()
+
+
+def test_second_job_waits_at_the_door_while_another_one_chooses(machine: Machine) -> None:
+    """Two that choose at once would each take a part of what both need, and neither would start."""
+    machine.locks.mkdir()
+    door = machine.locks / layout.GPU_DOOR
+    with door.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        child = machine.take()
+        wait_until(lambda: _waiting_for(door) == [child.pid], "the other one at the door")
+
+    assert child.stdout is not None
+    assert child.stdout.readline().startswith("GPU-")
+
+
+def _waiting_for(path: Path) -> list[int]:
+    """The processes that wait for a lock on a file (proc_locks(5): lines with an arrow)."""
+    inode = f":{path.stat().st_ino}"
+    rows = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return [int(row[5]) for row in rows if row[1] == "->" and row[6].endswith(inode)]
