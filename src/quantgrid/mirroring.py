@@ -1,5 +1,6 @@
 """Mirrors the state of a job while it runs, so that losing its machine loses minutes."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,11 +16,32 @@ EVERY_S = 60.0
 
 
 class Mirrored(NamedTuple):
-    """A state and where it is mirrored; `fence` raises when this process lost its hold."""
+    """A state and where it is mirrored.
+
+    Args:
+        mirror: The latter.
+        state: The former.
+        fence: Raises when this process lost its hold.
+        is_on: Whether this machine mirrors; one that does not goes on from what others mirrored.
+    """
 
     mirror: Mirror
     state: Path
     fence: Callable[[], None]
+    is_on: bool = True
+
+    def go_on(self) -> None:
+        """Take a mirrored checkpoint where this machine has none, or one that is not as far."""
+        if self.is_on or not links.peek(self.state):
+            key = self.mirror.restore(self.state)
+            if key:
+                print(f"going on from {key} of {self.mirror.store.address}", file=sys.stderr)
+
+    def save_last(self) -> None:
+        """Mirror what a link left; its script has ended."""
+        trouble = self.save() if self.is_on else ""
+        if trouble:
+            print(f"the state of {self.mirror.owner} is not mirrored: {trouble}", file=sys.stderr)
 
     def save(self) -> str:
         """Mirror what is there; why that failed, empty when it did not.
@@ -39,11 +61,12 @@ def kept_up(states: Sequence[Mirrored], every_s: float) -> Iterator[None]:
 
     What is not told may be half written; it is mirrored when its script has ended.
     """
-    if not states:
+    mirrored = [each for each in states if each.is_on]
+    if not mirrored:
         yield
         return
     ended = threading.Event()
-    thread = threading.Thread(target=_keep_up, args=(states, every_s, ended), daemon=True)
+    thread = threading.Thread(target=_keep_up, args=(mirrored, every_s, ended), daemon=True)
     thread.start()
     try:
         yield

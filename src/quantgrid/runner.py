@@ -6,7 +6,6 @@ that dies anywhere leaves the archive with whole records only, and the next atte
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -169,17 +168,18 @@ class Runner(NamedTuple):
         ends_at_s = None if left_s is None else begin_s + left_s
         arguments: list[str] = []
         for desk in desks:
-            self._go_on(job, desk)
+            self._mirrored(job, desk).go_on()
             environment = self._set_up(job, desk, desks, progress, ends_at_s)
             arguments += [str(layout.script(self.machine.code, desk.stage.name)), str(environment)]
         progress.parent.mkdir(parents=True, exist_ok=True)
         link = {"attempt": folder.name, "started": timestamp(self.clock.now()), **self._place()}
         links.Chain.read(desks[0].state).open(link)
+        every_s = EVERY_S / self.machine.limits.clock_factor
         notices = {desk.folder / layout.DESK_NOTICE: desk.stage for desk in desks}
         try:
             with (
                 asides.heard(list(notices), lambda n: self._tell(job, notices[n], n)),
-                kept_up(self._mirrored(job, desks), EVERY_S / self.machine.limits.clock_factor),
+                kept_up([self._mirrored(job, each) for each in desks], every_s),
             ):
                 ended = self._supervise(folder.name, arguments, ends_at_s, visible)
         finally:
@@ -214,19 +214,9 @@ class Runner(NamedTuple):
     def _mirror(self, job: Job, stage: Stage, cache: Path) -> Mirror:
         return Mirror(self.archive.store, job.cell, stage.name, stage.fingerprint, cache)
 
-    def _mirrored(self, job: Job, desks: list[_Desk]) -> list[Mirrored]:
-        """The states that this machine mirrors."""
-        return [
-            Mirrored(self._mirror(job, each.stage, each.folder), each.state, each.hold.refuse_lost)
-            for each in (desks if self.machine.mirrors else ())
-        ]
-
-    def _go_on(self, job: Job, desk: _Desk) -> None:
-        """Take a mirrored checkpoint where this machine has none, or one that is not as far."""
-        if self.machine.mirrors or not links.peek(desk.state):
-            key = self._mirror(job, desk.stage, desk.folder).restore(desk.state)
-            if key:
-                print(f"going on from {key} of {self.archive.store.address}", file=sys.stderr)
+    def _mirrored(self, job: Job, desk: _Desk) -> Mirrored:
+        mirror = self._mirror(job, desk.stage, desk.folder)
+        return Mirrored(mirror, desk.state, desk.hold.refuse_lost, self.machine.mirrors)
 
     def _place(self) -> dict[str, str]:
         return {"host": os.uname().nodename, "platform": self.machine.platform}
@@ -328,7 +318,7 @@ class Runner(NamedTuple):
                 try:
                     self._ending(job, desk, ended).conclude(self.machine.limits.chains)
                 finally:
-                    self._mirror_last(job, desk)
+                    self._mirrored(job, desk).save_last()
                 break
             try:
                 self._deposit(job, desk, ended)
@@ -340,13 +330,6 @@ class Runner(NamedTuple):
                 raise
         if kept:
             raise kept[0]
-
-    def _mirror_last(self, job: Job, desk: _Desk) -> None:
-        """Mirror what the link left; its script has ended."""
-        for each in self._mirrored(job, [desk]):
-            trouble = each.save()
-            if trouble:
-                print(f"the state of {job.cell} is not mirrored: {trouble}", file=sys.stderr)
 
     def _ending(self, job: Job, desk: _Desk, ended: Ended) -> Ending:
         folders = (self.machine.volume, self.machine.root, desk.folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from own_parts import wait_until
+from own_parts import COUNTS, OwnDesk, wait_until
 from quantgrid.fingerprint import digest
 from quantgrid.own_stage import kept as kept_module
 from quantgrid.own_stage.kept import GENERATIONS, Copy, Keeper, Kept
@@ -184,3 +184,20 @@ def test_several_files_are_not_kept_while_they_change(tmp_path: Path, kept: Kept
     assert keeper.saves == 0
     wait_until(lambda: not keeper.look(), "a rest")
     assert keeper.saves == 1
+
+
+def test_links_follow_each_other_when_the_cap_of_the_platform_ends_them(tmp_path: Path) -> None:
+    """A program that knows no cap is ended by it, resumed, and its record lists every link."""
+    desk = OwnDesk.lay(tmp_path, COUNTS, {"arguments": "100", "resume": {"files": ["ckpt.json"]}})
+
+    code, text = desk.run(None, ("--cap-s", "4", "--grace-s", "0.5", "--chains"))
+
+    assert code == 0, text
+    record = desk.record()
+    ends = [link["end"] for link in record["links"]]
+    assert len(ends) >= 2
+    assert set(ends[:-1]) == {"cap"}
+    assert ends[-1] == "done"
+    assert record["results"] == {"loss": sum(i * 7919 % 101 for i in range(1, 101)), "steps": 100}
+    assert text.count("going on from checkpoint") == len(ends) - 1
+    assert record["counters"] == {"links": len(ends), "interruptions": 0, "failures": 0}

@@ -315,23 +315,6 @@ def test_result_is_that_of_an_undisturbed_run_when_interrupted(
     assert desk.record()["results"] == calm.record()["results"]
 
 
-def test_links_follow_each_other_when_the_cap_of_the_platform_ends_them(tmp_path: Path) -> None:
-    """A program that knows no cap is ended by it, resumed, and its record lists every link."""
-    desk = OwnDesk.lay(tmp_path, COUNTS, RESUMED)
-
-    code, text = desk.run(None, ("--cap-s", "4", "--grace-s", "0.5", "--chains"))
-
-    assert code == 0, text
-    record = desk.record()
-    ends = [link["end"] for link in record["links"]]
-    assert len(ends) >= 2
-    assert set(ends[:-1]) == {"cap"}
-    assert ends[-1] == "done"
-    assert record["results"] == {"loss": sum(i * 7919 % 101 for i in range(1, 101)), "steps": 100}
-    assert text.count("going on from checkpoint") == len(ends) - 1
-    assert record["counters"] == {"links": len(ends), "interruptions": 0, "failures": 0}
-
-
 def test_checkpoint_is_taken_from_before_when_the_newest_is_damaged(tmp_path: Path) -> None:
     """A digest tells, and the older copy has its turn."""
     desk = OwnDesk.lay(tmp_path, COUNTS, RESUMED)
