@@ -68,7 +68,7 @@ class World:
         self.good_records: set[str] = set()
         self.down: set[Call] = set()
         self.fates: list[str] = []
-        """What becomes of the next creates: a class of trouble, "lost" after it was done, "die"."""
+        """What becomes of the next creates: a trouble, "lost" after it was done, "slow", "die"."""
         self.boot_s = 30.0
         self.hidden_s = 0.0
         self.calls: list[Call] = []
@@ -108,10 +108,12 @@ class World:
 
     def advance(self, seconds: float) -> None:
         """Let time go on, for machines and for calls that arrive late."""
-        self.now_s += seconds
-        for arrival_s, order in [each for each in self.late if each[0] <= self.now_s]:
+        until_s = self.now_s + seconds
+        for arrival_s, order in sorted(each for each in self.late if each[0] <= until_s):
             self.late.remove((arrival_s, order))
+            self.now_s = arrival_s
             self.create(order)
+        self.now_s = until_s
         for machine in self.alive:
             machine.live()
 
@@ -301,6 +303,9 @@ class MemoryPlatform:
         self.line.call()
         nemesis, random = self.world.nemesis, self.world.random
         fate = self.world.fates.pop(0) if self.world.fates else ""
+        if fate == "slow":  # given up, and done all the same at the last moment
+            self.world.late.append((self.world.now_s + LIMITS.create_s - 1, order))
+            raise CallFault(Trouble.AMBIGUOUS, Call.LAUNCH, seen="no reply")
         if fate and fate not in {"lost", "die"}:
             raise CallFault(Trouble(fate), Call.LAUNCH)
         if nemesis.strikes():
@@ -308,7 +313,7 @@ class MemoryPlatform:
             raise CallFault(random.choice(troubles), Call.LAUNCH)
         if nemesis.strikes():
             if random.random() < 0.3:  # on its way for long
-                arrival_s = self.world.now_s + random.uniform(0, LIMITS.visible_s - 61)
+                arrival_s = self.world.now_s + random.uniform(0, LIMITS.create_s)
                 self.world.late.append((arrival_s, order))
             raise CallFault(Trouble.AMBIGUOUS, Call.LAUNCH, seen="no reply")
         machine = self.world.create(order)

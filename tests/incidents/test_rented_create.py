@@ -50,6 +50,18 @@ def test_lost_reply_is_one_machine_when_it_hides_for_long() -> None:
     assert len(world.machines) == 1
 
 
+def test_lost_reply_is_one_machine_when_the_create_is_done_long_after() -> None:
+    """CP 4.15: a call that was given up takes effect as late as a create may, and then hides."""
+    world = World()
+    world.fates, world.hidden_s, world.boot_s = ["slow"], LIMITS.visible_s - 1, 200.0
+    controller = wanted(world)
+
+    lease = controller.until(A, Phase.RUNNING)
+
+    assert [m.id for m in world.machines.values()] == [lease.machine]
+    assert world.calls.count(Call.LAUNCH) == 1
+
+
 def test_create_is_repeated_under_another_name_when_nothing_was_made() -> None:
     """CP 4.2: the second create comes after three looks, and has a nonce of its own."""
     world = World()

@@ -194,7 +194,8 @@ def _reconcile(at: _At) -> Step:
     if at.seen.machines is None:
         return at.stay(Find())
     looks = at.lease.looks + 1
-    patience_s = max(at.terms.look_s, at.terms.limits.visible_s)
+    limits = at.terms.limits  # a call that was given up may still be done, and then hide
+    patience_s = max(at.terms.look_s, limits.create_s + limits.visible_s)
     if looks >= at.terms.looks and at.age_s >= patience_s:
         return at.gone(End.CANCELLED if at.lease.is_cancelled else End.NEVER_MADE)
     return at.stay(Find(), looks=looks)
