@@ -34,6 +34,7 @@ def _platform(double: Double, **changes: object) -> dict[str, object]:
     whole |= {"device": "cpu", "threads": 1, "clock_factor": FACTOR, "bills_as": None}
     price = {"usd_per_h": parts.PRICES["cpu"] / 1e6, "source": "test", "date": "2026-11-30"}
     options |= {"candidates": [price], "boot_s": 60, "create_s": 60, "visible_s": 0.5}
+    options["factor"] = double.factor
     rented |= {
         "account": "lab/main",
         "image": parts.IMAGE,
@@ -49,7 +50,7 @@ def _platform(double: Double, **changes: object) -> dict[str, object]:
     return whole
 
 
-def _copy(root: Path, double: Double, **changes: object) -> WorkingCopy:
+def lay_rented(root: Path, double: Double, **changes: object) -> WorkingCopy:
     """A working copy whose profile `modal` is linked as `make setup` does it."""
     copy = lay(root, light=True)
     (copy / "config/platforms/modal.yaml").write_text(yaml.safe_dump(_platform(double, **changes)))
@@ -60,7 +61,8 @@ def _copy(root: Path, double: Double, **changes: object) -> WorkingCopy:
     return copy
 
 
-def _environment(copy: WorkingCopy, double: Double, workspace: str = "lab") -> dict[str, str]:
+def environment_of(copy: WorkingCopy, double: Double, workspace: str = "lab") -> dict[str, str]:
+    """What makes somebody of a workspace of the process that is started."""
     return (
         os.environ
         | double.environment(workspace)
@@ -71,20 +73,26 @@ def _environment(copy: WorkingCopy, double: Double, workspace: str = "lab") -> d
     )
 
 
-def _snakemake(
-    copy: WorkingCopy, environment: dict[str, str], *more: str
-) -> subprocess.CompletedProcess[str]:
+def rehearse(copy: WorkingCopy, environment: dict[str, str]) -> dict[str, str]:
+    """The same environment, once `--profile modal` works there as typed."""
     subprocess.run([copy / ".ci/link-profiles"], env=environment, check=True, capture_output=True)
+    return environment
+
+
+def typed(
+    copy: WorkingCopy, environment: dict[str, str], *more: str, timeout_s: float = 280
+) -> subprocess.CompletedProcess[str]:
+    """What a person types."""
     return subprocess.run(
         ["snakemake", "--profile", "modal", *more],  # noqa: S607 - as a person types it
         cwd=copy.root,
-        env=environment,
+        env=rehearse(copy, environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=280,
+        timeout=timeout_s,
     )
 
 
@@ -109,10 +117,10 @@ def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
     tmp_path: Path, double: Double, made: WorkingCopy
 ) -> None:
     """From raw text to the table: numbers equal a desk's, nothing bills, and the money is told."""
-    copy = _copy(tmp_path / "rented", double)
+    copy = lay_rented(tmp_path / "rented", double)
     before = double.bill()
 
-    done = _snakemake(copy, _environment(copy, double))
+    done = typed(copy, environment_of(copy, double))
 
     assert done.returncode == 0, done.stdout[-6000:]
     assert len(_numbers(copy, "modal")) == CELLS
@@ -129,11 +137,11 @@ def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
 
 def test_plan_needs_neither_token_nor_service(tmp_path: Path, double: Double) -> None:
     """`-n` asks nobody: the SDK is not even loaded."""
-    copy = _copy(tmp_path / "rented", double)
-    environment = {k: v for k, v in _environment(copy, double).items() if "MODAL" not in k}
+    copy = lay_rented(tmp_path / "rented", double)
+    environment = {k: v for k, v in environment_of(copy, double).items() if "MODAL" not in k}
     before = double.calls()
 
-    done = _snakemake(copy, environment, "-n", "--quiet", "rules", "host")
+    done = typed(copy, environment, "-n", "--quiet", "rules", "host")
 
     assert done.returncode == 0, done.stdout
     assert double.calls() == before
@@ -141,11 +149,11 @@ def test_plan_needs_neither_token_nor_service(tmp_path: Path, double: Double) ->
 
 def test_other_workspace_is_refused_before_any_create(tmp_path: Path, double: Double) -> None:
     """A twin volume of one name elsewhere: both identities are told, and nothing is created."""
-    copy = _copy(tmp_path / "rented", double)
+    copy = lay_rented(tmp_path / "rented", double)
     twin = parts.made_volume(parts.connected(double, "home"), "quantgrid")
     before = len(double.boxes())
 
-    done = _snakemake(copy, _environment(copy, double, "home"))
+    done = typed(copy, environment_of(copy, double, "home"))
 
     assert done.returncode != 0
     assert all(each in done.stdout for each in ("lab/main", "home/main", twin)), done.stdout[-3000:]
@@ -172,8 +180,8 @@ def _doctor(
 
 def test_doctor_names_each_line_that_is_missing(tmp_path: Path, double: Double) -> None:
     """Account, volume, secrets, price and image: seen and expected, and nothing is created."""
-    copy = _copy(tmp_path / "rented", double)
-    environment = _environment(copy, double)
+    copy = lay_rented(tmp_path / "rented", double)
+    environment = environment_of(copy, double)
     before = len(double.boxes())
 
     code, found = _doctor(copy, environment)

@@ -12,6 +12,8 @@ from quantgrid.rental.port import Candidate, Limits, Price
 
 _PLACE = ("environment", "volume_name", "cpu", "memory_mib", "corpus_volume", "corpus_mount")
 _LIMITS = ("boot_s", "create_s", "visible_s")
+_FACTOR = "factor"
+"""How much faster than the vendor's a rehearsal's clock runs, where beats need a slower one."""
 _CANDIDATES = "candidates"
 _PRICE = ("usd_per_h", "source", "date")
 
@@ -57,7 +59,8 @@ def declared(facts: Facts, now: Callable[[], float] = time.time) -> Modal:
     _refuse_unknown(facts)
     options = facts.options
     place = Place(
-        **{name: options[name] for name in _PLACE if name in options}, factor=facts.clock_factor
+        **{name: options[name] for name in _PLACE if name in options},
+        factor=options.get(_FACTOR, facts.clock_factor),
     )
     candidates = tuple(_candidate(each, facts) for each in options.get(_CANDIDATES, ()))
     return Modal(place, candidates, _limits(facts), now)
@@ -85,7 +88,7 @@ def _candidate(fields: Mapping[str, Any], facts: Facts) -> Candidate:
 
 
 def _refuse_unknown(facts: Facts) -> None:
-    known = (*_PLACE, *_LIMITS, _CANDIDATES)
+    known = (*_PLACE, *_LIMITS, _FACTOR, _CANDIDATES)
     if unknown := sorted(facts.options.keys() - set(known)):
         raise ConfigRefusal(
             f"the adapter of Modal knows no option {unknown[0]!r}",
