@@ -230,10 +230,10 @@ def finish(root: Path, *, each_step: Callable[[int], None] = lambda _: None) -> 
     kept, cadence = TrainingState(trainer, view), _eager()
     with Keeper(cell(root), kept, manifest="m" * 64, cadence=cadence) as keeper:
         keeper.resume()
-        losses = trainer.run(STEPS, schedule.trunk_rate(2e-3, 4), keeper=keeper)
+        trainer.run(STEPS, schedule.trunk_rate(2e-3, 4), keeper=keeper)
     with (root / "final").open("wb") as file:
         state.save_state(file, trainer, fingerprint="f" * 64, seen={})
-    told = training_results(trainer, losses) | {"receipt": view.receipt()}
+    told = training_results(trainer) | {"receipt": view.receipt()}
     (root / "numbers").write_text(json.dumps(told))
     (root / "chain").write_text(json.dumps(keeper.chain()))
 
