@@ -27,9 +27,9 @@ SUBJECT = "c" * 64
 DAY_S = 86_400.0
 
 
-def terms(candidate: Candidate, factor: float, create_s: float = 60.0) -> Terms:
+def terms(candidate: Candidate, factor: float) -> Terms:
     """A controller with no patience, for the clocks of a rehearsal."""
-    limits = parts.QUICK._replace(cap_s=DAY_S / factor, grace_s=30 / factor, create_s=create_s)
+    limits = parts.QUICK._replace(cap_s=DAY_S / factor, grace_s=30 / factor)
     return Terms((candidate,), limits, run_s=DAY_S / factor, look_s=0.5, wait_s=0.2, again_s=0.5)
 
 
@@ -58,7 +58,7 @@ def rounds(folder: Path, platform: Modal, told: list[str], *, is_threaded: bool 
 
 def wanted(
     words: tuple[str, ...], candidate: Candidate, factor: float, account: str = "lab/main",
-    volume: str = "", create_s: float = 60.0,
+    volume: str = "",
 ) -> Wanted:  # fmt: skip
     """What the machine of the one subject is for."""
 
@@ -67,18 +67,14 @@ def wanted(
             name, lease.candidate, parts.IMAGE, words, (), (), volume, "/grid", lease.deadline_s
         )
 
-    return Wanted(
-        SUBJECT, "cell", "grid", account, volume, terms(candidate, factor, create_s), order
-    )
+    return Wanted(SUBJECT, "cell", "grid", account, volume, terms(candidate, factor), order)
 
 
 def main(folder: Path) -> None:
     """Make rounds until somebody says stop."""
     said = json.loads((folder / "wanted.json").read_text())
     candidate = parts.GPU if said["gpu"] else parts.CPU
-    platform = Modal(
-        Place(factor=said["factor"]), (candidate,), parts.QUICK._replace(create_s=60.0)
-    )
+    platform = Modal(Place(factor=said["factor"]), (candidate,), parts.QUICK)
     controller = rounds(folder, platform, [])
     controller.want(wanted(tuple(said["words"]), candidate, said["factor"]))
     while not (folder / "stop").exists():

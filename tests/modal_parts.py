@@ -17,7 +17,7 @@ IMAGE = f"example.invalid/quantgrid@sha256:{'0' * 64}"
 CPU = Candidate("", 0, "", Price(190_000, "test", "2026-11-30"))
 GPU = Candidate("H100", 1, "", Price(3_950_000, "test", "2026-11-30"))
 PRICES = {"cpu": 190_000, "H100:1": 3_950_000}
-QUICK = LIMITS._replace(boot_s=60.0, create_s=60.0, visible_s=0.2)
+QUICK = LIMITS._replace(boot_s=60.0, create_s=8.0, visible_s=0.2)
 DAY_S = 86_400.0
 
 IS_NEW = modal_sdk.find_version() >= (1, 6)
@@ -48,6 +48,7 @@ def connected(
     workspace: str = "lab",
     limits: Limits = QUICK,
     patience_s: float = 30.0,
+    capacity_s: float = 60.0,
     **place: Any,
 ) -> Modal:
     """The adapter as somebody of a workspace."""
@@ -57,6 +58,7 @@ def connected(
         limits=limits,
         client=client(double, workspace),
         patience_s=patience_s,
+        capacity_s=capacity_s,
     )
 
 

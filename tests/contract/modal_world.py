@@ -13,7 +13,6 @@ from rehearsal.modal.double import Double
 
 FACTOR = 60.0
 PATIENCE_S = 3.0
-LIMITS = parts.QUICK._replace(create_s=PATIENCE_S)
 
 _REMOTE = {
     Call.WHOAMI: "WorkspaceNameLookup",
@@ -35,7 +34,7 @@ class ModalWorld:
         self.double = double
         double.put("secrets", {"lab/main/STORE_KEY": {"STORE_KEY": "s3cr3t-of-the-account"}})
         double.environments("other")
-        self.platform: Modal = parts.connected(double, limits=LIMITS, patience_s=PATIENCE_S)
+        self.platform: Modal = parts.connected(double, patience_s=PATIENCE_S, capacity_s=PATIENCE_S)
         self.volumes = {
             "good": parts.made_volume(self.platform),
             "twin": parts.made_volume(self.platform, environment="other"),

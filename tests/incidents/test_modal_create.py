@@ -154,9 +154,9 @@ def test_nothing_is_left_when_cancelled_while_the_create_waits(
 ) -> None:
     """CP 4.10: a create that blocks is ended with its lease, and nothing starts later."""
     double.put("capacity", {"H100:1": 0})
-    platform = parts.connected(double, limits=parts.QUICK._replace(create_s=20.0))
+    platform = parts.connected(double, capacity_s=20.0)
     controller = rounds(tmp_path, platform, [])
-    controller.want(wanted(SLEEP, parts.GPU, FACTOR, create_s=20.0))
+    controller.want(wanted(SLEEP, parts.GPU, FACTOR))
     _go_until(controller, Phase.BOOTING)  # listed, though it only waits
 
     assert _end(controller).end is End.CANCELLED

@@ -234,7 +234,7 @@ def test_lost_replies_make_one_sandbox_when_the_sdk_repeats(
 def test_waiting_for_a_gpu_ends_at_our_bound_and_leaves_nothing(double: Double) -> None:
     """A create that blocks is given up, and the sandbox that was queued does not start later."""
     double.put("capacity", {"H100:1": 0})
-    platform = parts.connected(double, limits=parts.QUICK._replace(create_s=3.0))
+    platform = parts.connected(double, capacity_s=3.0)
 
     assert _refused(platform, "true", candidate=parts.GPU).trouble is Trouble.AMBIGUOUS
 

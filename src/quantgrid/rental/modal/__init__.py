@@ -30,10 +30,13 @@ from quantgrid.rental.port import (
 
 CAP_S = 86_400
 """modal.com/docs/guide/sandbox: no sandbox lives longer than 24 hours; looked at on 2026-11-30."""
-LIMITS = Limits(cap_s=CAP_S, grace_s=30.0, boot_s=1920.0, create_s=1920.0, visible_s=60.0)
+LIMITS = Limits(cap_s=CAP_S, grace_s=30.0, boot_s=1920.0, create_s=660.0, visible_s=60.0)
 """The cap by the vendor.  The grace is that of a preemption (SDK 1.6, `simulate_preemption`).  A
-create waits 21 minutes for a GPU (SDK 1.6, `modal/sandbox/_impl_v1.py`), and its sandbox is listed
-meanwhile; ten more for an image.  How old lists may be is nowhere said: our choice."""
+create has its effect at once, and only then waits for a GPU, listed meanwhile (SDK 1.6,
+`modal/sandbox/_impl_v1.py`); ten minutes before it are for an image.  A boot has that wait in it.
+How old lists may be is nowhere said: our choice."""
+_CAPACITY_S = 1320.0
+"""The SDK waits 21 minutes for a GPU, ends the sandbox and says so (`_impl_v1.py`); then ours."""
 VOLUME_BYTES = 1 << 40
 """modal.com/docs/guide/volumes: a volume has no size, a file of it has at most 1 TiB."""
 
@@ -80,6 +83,7 @@ class Modal:
         client: A client of the SDK; None for that of its own configuration.
         patience_s: When a call that looks is given up; a lost reply the SDK asks for again, three
             times within a second.
+        capacity_s: When a create that waits for a device is given up.
     """
 
     name = "modal"
@@ -92,8 +96,10 @@ class Modal:
         now: Callable[[], float] = time.time,
         client: Any = None,
         patience_s: float = 30.0,
+        capacity_s: float = _CAPACITY_S,
     ) -> None:
-        self.place, self.now, self._patience_s = place, now, patience_s
+        self.place, self.now = place, now
+        self._patience_s, self._capacity_s = patience_s, capacity_s
         cap_s, grace_s = limits.cap_s / place.factor, limits.grace_s / place.factor
         self.limits = limits._replace(cap_s=cap_s, grace_s=grace_s)
         self._candidates, self._client, self._modal = candidates, client, modal_sdk.load()
@@ -169,7 +175,6 @@ class Modal:
         if not DIGEST.fullmatch(order.image):
             raise CallFault(Trouble.FATAL, Call.LAUNCH, seen=f"image {order.image!r} has no digest")
         app = self._app(order.name.owner, is_made=True)
-        until_s = time.monotonic() + self.limits.create_s
         parts = self._call(
             Call.LAUNCH,
             lambda: self._parts(order, app),
@@ -181,7 +186,7 @@ class Modal:
             lambda: self._modal.Sandbox.create.aio(
                 *order.command, app=app, timeout=timeout_s, client=self._client, **parts
             ),
-            within_s=until_s - time.monotonic(),
+            within_s=self._capacity_s,
         )
         self._names[made.object_id] = str(order.name)
         return Machine(made.object_id, str(order.name), MachineState.BOOTING, is_billing=True)
