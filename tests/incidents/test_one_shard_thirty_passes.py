@@ -11,19 +11,17 @@ numbers out.
 
 import csv
 import hashlib
-import os
 import re
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-import working_copy
+import own_source
+from own_source import OwnSource
 from quantgrid import layout
 from quantgrid.errors import CorpusRefusal
 from small_corpus import sealed
-from working_copy import PROJECT, WorkingCopy
 
 GRID = "one"
 SHARD, VALIDATION, PASSES = 43_000, 16_384, 30
@@ -72,14 +70,9 @@ OF_GAP = ("src/quantgrid/watch/rules.py", "Throughput, Gap, Rise)", "Throughput)
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkingCopy:
+def copy(tmp_path: Path) -> OwnSource:
     """A working copy that runs its own source: a corpus of one shard, a grid of thirty passes."""
-    made = working_copy.lay(tmp_path / "copy", light=False)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    shutil.copytree(PROJECT / "src", made / "src", dirs_exist_ok=True, ignore=ignored)
-    before = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(made / "src"), *before]))
-    made.edit("config/platforms/local.yaml", "warm: true", "warm: false")
+    made = own_source.lay(tmp_path / "copy")
     play = made / "texts/one/play.txt"
     play.parent.mkdir(parents=True)
     play.write_bytes(_text(SHARD + VALIDATION))
@@ -99,13 +92,13 @@ def _text(size: int) -> bytes:
     return b"".join(play.read_bytes() for play in plays)[:size]
 
 
-def _logs(copy: WorkingCopy) -> str:
+def _logs(copy: OwnSource) -> str:
     return "\n".join(path.read_text() for path in sorted((copy / "logs").rglob("*.log")))
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-def test_thirty_passes_are_stopped_when_guard_after_guard_is_gone(copy: WorkingCopy) -> None:
+def test_thirty_passes_are_stopped_when_guard_after_guard_is_gone(copy: OwnSource) -> None:
     """Parse, start, loader, watch, judge: each stops it when all before it were taken out."""
     table = layout.TABLE.format(grid=GRID)
 

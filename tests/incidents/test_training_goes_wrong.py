@@ -12,7 +12,6 @@ evaluation shows.
 """
 
 import json
-import os
 import re
 import shutil
 import sys
@@ -20,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-import working_copy
+import own_source
+from own_source import OwnSource
 from quantgrid import layout
-from working_copy import PROJECT, WorkingCopy
+from working_copy import PROJECT
 
 GRID = "one"
 BASE = "n0-t400k-s0"
@@ -46,14 +46,9 @@ blocks:
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkingCopy:
+def copy(tmp_path: Path) -> OwnSource:
     """A working copy with its own source, checkpoints every few steps, and somebody who listens."""
-    made = working_copy.lay(tmp_path / "copy", light=False)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    shutil.copytree(PROJECT / "src", made / "src", dirs_exist_ok=True, ignore=ignored)
-    before = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(made / "src"), *before]))
-    made.edit("config/platforms/local.yaml", "warm: true", "warm: false")
+    made = own_source.lay(tmp_path / "copy")
     made.edit("config/platforms/local.yaml", "interruption_s: null", "interruption_s: 1")
     hear = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
     words = json.dumps([sys.executable, "-c", hear, str(made / "heard")])
@@ -62,24 +57,24 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkingCopy:
     return made
 
 
-def _spoil(copy: WorkingCopy, lines: str) -> None:
+def _spoil(copy: OwnSource, lines: str) -> None:
     """Put lines where losses have come from the device."""
     copy.edit(WATCH, HEARD, FIRST + lines + HEARD)
 
 
-def _heard(copy: WorkingCopy) -> list[dict[str, str]]:
+def _heard(copy: OwnSource) -> list[dict[str, str]]:
     path = copy / "heard"
     told = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [each for each in told if each["kind"] in {"alarm", "stall"}]
 
 
-def _run(copy: WorkingCopy, code: int) -> str:
+def _run(copy: OwnSource, code: int) -> str:
     """What was said, logs included."""
     said = copy.snakemake(f"results/{BASE}/none/result.json", grid=GRID, code=code).text
     return said + "\n".join(path.read_text() for path in sorted((copy / "logs").rglob("*.log")))
 
 
-def _goes_on(copy: WorkingCopy) -> str:
+def _goes_on(copy: OwnSource) -> str:
     """Mended, the cell goes on from a checkpoint of before the trouble; returns its notes."""
     shutil.copy(PROJECT / WATCH, copy / WATCH)
     copy.quantgrid("retry", "--all", code=None)
@@ -91,7 +86,7 @@ def _goes_on(copy: WorkingCopy) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_cell_stops_and_a_person_hears_when_a_loss_is_no_number(copy: WorkingCopy) -> None:
+def test_cell_stops_and_a_person_hears_when_a_loss_is_no_number(copy: OwnSource) -> None:
     """Delay: the report of ten steps that it is in."""
     _spoil(copy, HERE + f'losses[{AT} - first] = float("nan")\n')
 
@@ -105,7 +100,7 @@ def test_cell_stops_and_a_person_hears_when_a_loss_is_no_number(copy: WorkingCop
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_cell_stops_when_a_spike_comes_again_in_its_replay(copy: WorkingCopy) -> None:
+def test_cell_stops_when_a_spike_comes_again_in_its_replay(copy: OwnSource) -> None:
     """Two processes see the same loss of the same step: data or rate, and no device."""
     _spoil(copy, HERE + f"losses[{AT} - first] = 9.0\n")
 
@@ -120,7 +115,7 @@ def test_cell_stops_when_a_spike_comes_again_in_its_replay(copy: WorkingCopy) ->
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_host_is_named_when_a_spike_does_not_come_again(copy: WorkingCopy) -> None:
+def test_host_is_named_when_a_spike_does_not_come_again(copy: OwnSource) -> None:
     """A device that computed wrong once: a fault of class device, and a note in the record."""
     lines = f"""\
         if first <= {AT} < first + len(losses) and not once.exists():
@@ -142,7 +137,7 @@ def test_host_is_named_when_a_spike_does_not_come_again(copy: WorkingCopy) -> No
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_cell_is_ended_when_it_stands_still(copy: WorkingCopy) -> None:
+def test_cell_is_ended_when_it_stands_still(copy: OwnSource) -> None:
     """No step for the time that the configuration allows: ended with an alarm, not at the cap."""
     copy.edit(layout.CONFIG, "stall_s: 900", "stall_s: 6")
     _spoil(copy, "        import time\n" + HERE + "time.sleep(500)\n")
@@ -156,7 +151,7 @@ def test_cell_is_ended_when_it_stands_still(copy: WorkingCopy) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
-def test_person_hears_when_a_cell_is_far_slower_than_its_probe(copy: WorkingCopy) -> None:
+def test_person_hears_when_a_cell_is_far_slower_than_its_probe(copy: OwnSource) -> None:
     """Three slow windows running; the cell goes on, its record has the note, and its numbers too.
 
     Windows of a quarter of a second stand for minutes.
