@@ -21,7 +21,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,7 +129,8 @@ def bare(model: nn.Module, spec: dict[str, Any]) -> Step:
     return step
 
 
-def loop(spec: dict[str, Any], folder: Path, steps: int) -> Callable[[], None]:
+@contextmanager
+def loop(spec: dict[str, Any], folder: Path, steps: int) -> Iterator[Step]:
     """`steps` steps of the loop, with keeper, watch and evaluations, as a script runs it."""
     whole = shakespeare()
     view = Counted({name: whole.shard(name) for name in whole.shard_tokens}, whole.validation())
@@ -136,12 +138,15 @@ def loop(spec: dict[str, Any], folder: Path, steps: int) -> Callable[[], None]:
     kept, held_out = TrainingState(trainer, view), HeldOut.of(trainer, view, spec)
     keeper, watch = watched(_cell(folder), kept, held_out, view, passes=1000)
     rate = schedule.trunk_rate(spec["learning_rate"], spec["warmup_steps"])
-
-    def run() -> None:
-        with keeper, watch:
+    (folder / "desk" / "out").mkdir(parents=True)
+    with keeper, watch:
+        yield lambda: _discard(
             trainer.run(trainer.step + steps, rate, keeper=keeper, watcher=watch)
+        )
 
-    return run
+
+def _discard(_: object) -> None:
+    """Nobody needs the losses."""
 
 
 def _cell(folder: Path) -> Cell:
@@ -212,16 +217,15 @@ def cpu_s(run: Callable[[], None], times: int) -> float:
 
 def measured(name: str, spec: dict[str, Any], rounds: int, seconds: float) -> list[Row]:
     """All ways at one size, in turns."""
-    with tempfile.TemporaryDirectory() as folder:
-        ours, theirs = build(Architecture.of(spec), 0), NanoGPT(spec)
-        steps = {"bare": bare(ours, spec), "nanogpt": bare(theirs, spec)}
-        product, product_gflop = roofline(spec)
-        for step in steps.values():
-            step()
-        times = max(5, round(seconds / cpu_s(steps["bare"], 2)))
-        run_loop = loop(spec, Path(folder), times)
+    ours, theirs = build(Architecture.of(spec), 0), NanoGPT(spec)
+    steps = {"bare": bare(ours, spec), "nanogpt": bare(theirs, spec)}
+    product, product_gflop = roofline(spec)
+    for step in steps.values():
+        step()
+    times = max(5, round(seconds / cpu_s(steps["bare"], 2)))
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder, loop(spec, Path(folder), times) as run_loop:
         run_loop()
-        found: dict[str, list[float]] = {}
         for _ in range(rounds):
             for way, step in steps.items():
                 found.setdefault(way, []).append(cpu_s(step, times))
