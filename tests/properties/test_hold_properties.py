@@ -68,8 +68,11 @@ class World:
             self.signs[by.holder].append((self.asked[key], self.now_s))
 
     def _judge(self, token: int, claim: str) -> None:
-        """A holder that beat in time and did not let go must not be superseded."""
-        if layout.hold_key(FP, token, layout.HOLD_OVER) in self.keys:
+        """A holder that beat in time and did not let go must not be superseded before a record.
+
+        Whose release was cut off after its record leaves a claim without beats, which harms nobody.
+        """
+        if RECORD in self.keys or layout.hold_key(FP, token, layout.HOLD_OVER) in self.keys:
             return
         signs = next(times for holder, times in self.signs.items() if f'"{holder}"' in claim)
         silences, newest_s = [], signs[0][0]
@@ -152,13 +155,17 @@ class Actor:
         got.release(is_done=self.find(RECORD) is not None)
 
     def is_superseded(self) -> bool:
-        """Whether a later claim is in the store, or the result of somebody who took over.
+        """Whether somebody took over: a later claim, a later holder's result, the own claim gone.
 
-        The result of an earlier holder that was stopped between its fence and its put is neither:
-        who took over from that one computes on, and finds the record there when it publishes.
+        The result of an earlier holder that was stopped between its fence and its put is none of
+        these: who took over from that one computes on, and finds the record when it publishes.
         """
-        later = layout.hold_key(FP, self.token + 1, layout.HOLD_CLAIM)
-        return later in self.world.keys or self.world.publisher > self.token
+        assert self.hold is not None
+        own, later = (
+            layout.hold_key(FP, token, layout.HOLD_CLAIM) for token in (self.token, self.token + 1)
+        )
+        is_gone = self.world.keys.get(own) != self.hold.claim.to_bytes()
+        return is_gone or later in self.world.keys or self.world.publisher > self.token
 
     def _call(self, act: Callable[[], Any], *, is_late: Callable[[], None] | None = None) -> Any:
         self._is_waiting.release()
