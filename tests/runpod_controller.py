@@ -26,7 +26,7 @@ TERMS = Terms(
     LIMITS,
     run_s=600.0,
     wait_s=0.1,
-    beat_s=0.3,
+    beat_s=0.5,
     stall_s=60.0,
     look_s=0.5,
     again_s=0.1,
@@ -70,7 +70,7 @@ class Controller:
 
     def order(self, lease: Lease, name: Name) -> Order:
         """A machine that beats and works for as long as asked."""
-        work = (f"{TERMS.beat_s / 2}", f"{self.work_s}", f"{lease.deadline_s}", *self.words)
+        work = (f"{TERMS.beat_s}", f"{self.work_s}", f"{lease.deadline_s}", *self.words)
         words = (sys.executable, str(MACHINE), str(self.folder), name.nonce, *work)
         environment = (("QG_RUNPOD_URL", f"{self.rig.double.url}/v2"),)
         order = self.rig.order(*words, name=name, candidate=lease.candidate)
@@ -92,7 +92,7 @@ class Controller:
         while not is_so():
             assert time.monotonic() < end_s, (self.lease(subject), self.told)
             self.rounds.go()
-            time.sleep(0.03)
+            time.sleep(0.1)
         return self.lease(subject)
 
     def spend(self, seconds: float) -> None:
@@ -100,7 +100,7 @@ class Controller:
         end_s = time.monotonic() + seconds
         while time.monotonic() < end_s:
             self.rounds.go()
-            time.sleep(0.03)
+            time.sleep(0.1)
 
     def end(self, subject: str) -> Lease:
         """End what is rented for a subject, and confirm it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from rehearsal.runpod.containers import birth
 from rehearsal.runpod.platform import Answer, Request, RunPod
 
 
@@ -84,6 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--state", type=Path, required=True, help="folder of everything it knows")
     parser.add_argument("--factor", type=float, default=1.0, help="how much faster time passes")
+    parser.add_argument("--until", type=int, default=0, help="process with which it ends as well")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
     address = options.state / "address.json"
@@ -98,8 +100,18 @@ def main() -> None:
     part.replace(address)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
     threading.Thread(target=Handler.platform.live, daemon=True).start()
+    if options.until:
+        threading.Thread(target=_follow, args=(options.until, server), daemon=True).start()
     server.serve_forever(poll_interval=0.05)
     Handler.platform.close()
+
+
+def _follow(pid: int, server: Server) -> None:
+    """A test that was killed leaves nothing running."""
+    born = birth(pid)
+    while born and birth(pid) == born:
+        time.sleep(1)
+    server.shutdown()
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Double:
     def _serve(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "rehearsal.runpod"]
         words += ["--state", str(self.folder), "--factor", str(self.factor)]
+        words += ["--until", str(os.getpid())]
         return subprocess.Popen(words, cwd=_ROOT, start_new_session=True)
 
     def _address(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class Double:
             found = self.show()["pods"][pod]
             if found["status"] == status:
                 return found  # type: ignore[no-any-return]
-            time.sleep(0.02)
+            time.sleep(0.05)
         raise TimeoutError(f"pod {pod} is {found['status']}, not {status}")
 
     def kill(self) -> None:

@@ -86,7 +86,7 @@ class RunPod:
 
     def tick(self) -> None:
         """What happened since the last time."""
-        before = json.dumps(self.state["pods"])
+        before = self._lives()
         self._ticks += 1
         for pod in self.state.live:
             self.containers.live(pod)
@@ -94,8 +94,13 @@ class RunPod:
                 self.containers.push(pod)
         self.containers.reap()
         self._collect()
-        if json.dumps(self.state["pods"]) != before:
+        if self._lives() != before:
             self.state.save()
+
+    def _lives(self) -> list[tuple[Any, ...]]:
+        """What of the pods changes by itself."""
+        names = ("status", "since_s", "pid", "restart_s", "ended_s")
+        return [tuple(pod[name] for name in names) for pod in self.state["pods"].values()]
 
     def _collect(self) -> None:
         """An account without money keeps only what is on network volumes."""
