@@ -18,7 +18,7 @@ import pytest
 
 from quantgrid.rental.lease import Phase
 from quantgrid.rental.port import Name
-from runpod_controller import Controller
+from runpod_controller import LIMITS, TERMS, Controller
 from runpod_rig import GPU, PLACE, Rig
 
 A = "a" * 64
@@ -52,6 +52,18 @@ def test_pod_is_one_and_adopted_when_its_create_seemed_to_fail(
 
     assert [pod["id"] for pod in controller.rig.pods] == [lease.machine]
     assert len(controller.rig.requests("createPod")) == 1
+    controller.end(A)
+
+
+def test_pod_is_one_when_its_create_seemed_to_fail_and_it_hides(controller: Controller) -> None:
+    """CP 4.1, 4.4: no second create, though for long no listing shows what the first one made."""
+    controller.rig.double.act("options", hidden_s=90.0)  # one second and a half of a watch
+    controller.rig.double.fault("createPod", "answer-after", status=500)
+    controller.want(A, TERMS._replace(limits=LIMITS._replace(visible_s=4.0)))
+
+    controller.until(A, Phase.RUNNING)
+
+    assert len(controller.rig.pods) == 1
     controller.end(A)
 
 
@@ -156,6 +168,6 @@ def test_next_place_is_asked_when_the_catalogue_was_wrong(controller: Controller
     lease = controller.until(A, Phase.RUNNING)
 
     assert lease.candidate.region == "US-KS-2"
-    assert lease.failures == 0
+    assert (lease.failures, lease.waits) == (0, 1)
     assert len(controller.rig.pods) == 1
     controller.end(A)

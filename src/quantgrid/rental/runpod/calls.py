@@ -175,8 +175,6 @@ class Api:
                     connection.sock.settimeout(left_s)
         except (OSError, http.client.HTTPException) as error:
             raise _fault(ask, 0, f"half a reply: {error!r}") from error
-        if reply.length:  # bytes that were promised and did not come
-            raise _fault(ask, 0, f"half a reply: {reply.length} bytes are missing")
         return body
 
     def _note(self, ask: Ask, reply: http.client.HTTPResponse) -> None:
