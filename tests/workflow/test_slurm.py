@@ -116,7 +116,8 @@ def test_grid_completes_when_daemons_of_slurm_go_and_come(
 
 LOST_REPLY = """#!{python}
 import subprocess, sys
-done = subprocess.run(["{sbatch}", *sys.argv[1:]], stdin=sys.stdin, capture_output=True)
+late = ["--begin=now+4"] if any("trunk" in word for word in sys.argv) else []
+subprocess.run(["{sbatch}", *late, *sys.argv[1:]], stdin=sys.stdin, capture_output=True)
 print("sbatch: error: Socket timed out on send/recv operation", file=sys.stderr)
 sys.exit(1)
 """
@@ -125,7 +126,7 @@ sys.exit(1)
 def test_job_is_found_when_the_answer_of_sbatch_is_lost(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Applied, but the reply was lost, each time: it is looked for by its token, not repeated."""
+    """Applied, but the reply was lost: it is looked for by its token, also before it begins."""
     copy = laid(tmp_path / "copy")
     shim = tmp_path / "bin/sbatch"
     shim.parent.mkdir()
