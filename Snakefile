@@ -39,6 +39,7 @@ rule all:
 
 
 include: "rules/corpus.smk"
+include: "rules/screens.smk"
 include: "rules/cells.smk"
 include: "rules/archive.smk"
 include: "rules/report.smk"

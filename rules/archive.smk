@@ -13,4 +13,4 @@ rule fold:
     params:
         record=plan.record,
     shell:
-        "exec {plan.quantgrid} fold {params.record} {plan.archive} --out {output} > {log} 2>&1"
+        "exec {plan.quantgrid} fold {params.record} {plan.lines.archive} --out {output} > {log} 2>&1"

@@ -7,17 +7,20 @@ rule corpus:
 
 
 rule prepare:
+    input:
+        plan.prepare_input,
     output:
         layout.PREPARED,
     log:
         layout.log_of(layout.PREPARED),
     shell:
-        "exec {plan.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
+        "exec {plan.lines.prepare} {plan.places} --corpus {wildcards.corpus} --receipt {output} > {log} 2>&1"
 
 
 rule seal:
     input:
-        layout.PREPARED,
+        prepared=layout.PREPARED,
+        cleared=plan.seal_input,
     output:
         layout.SENTINEL,
     log:
@@ -25,4 +28,4 @@ rule seal:
     resources:
         own_machine=1,  # what it vouches for has to be seen by another machine
     shell:
-        "exec {plan.compute} seal {plan.places} --reload {plan.platform.reload:q} --corpus {wildcards.corpus} --prepared {input} --sentinel {output} > {log} 2>&1"
+        "exec {plan.compute} seal {plan.places} --reload {plan.platform.reload:q} --corpus {wildcards.corpus} --prepared {input.prepared} --sentinel {output} > {log} 2>&1"

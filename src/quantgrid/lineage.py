@@ -8,6 +8,7 @@ from typing import Any
 
 from quantgrid import layout
 from quantgrid.equivalences import Equivalences, load_equivalences
+from quantgrid.errors import ConfigRefusal
 from quantgrid.fingerprint import digest
 from quantgrid.forms import METHODS
 from quantgrid.grid import Grid
@@ -64,7 +65,14 @@ def _equivalences(root: Path) -> Equivalences:
 
 @cache
 def _digest(entry: Path, source_root: Path) -> str:
-    return science_digest(entry, source_root=source_root)
+    try:
+        return science_digest(entry, source_root=source_root)
+    except SyntaxError as error:
+        raise ConfigRefusal(
+            "a file of the science is not Python",
+            seen=error.msg,
+            where=f"{error.filename}:{error.lineno}",
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,10 +56,29 @@ class Lines(NamedTuple):
         """The script that makes shards of text, with the science beside it."""
         if self._is_rented:
             return f"python {shlex.quote(str(layout.script(Path(), 'prepare')))}"
+        return self._script("prepare")
+
+    @property
+    def compile(self) -> str:
+        """The script that tries all science of a grid here, with that science beside it."""
+        return f"{self._script('compile')} --root {shlex.quote(str(self.code))}"
+
+    def _script(self, name: str) -> str:
         before = os.environ.get("PYTHONPATH")
         path = [str(layout.source_root(self.code)), *([before] if before else [])]
-        script = str(layout.script(self.code, "prepare"))
+        script = str(layout.script(self.code, name))
         return shlex.join(["env", f"PYTHONPATH={os.pathsep.join(path)}", sys.executable, script])
+
+    @property
+    def smoke(self) -> str:
+        """The smoke screen here."""
+        return f"{self.here} screen smoke --root {shlex.quote(str(self.code))}"
+
+    @property
+    def probe(self) -> str:
+        """The probe where the rules that compute run."""
+        root = "." if self._is_rented else shlex.quote(str(self.code))
+        return f"{self.there} screen probe --root {root} --platform {self.platform.name}"
 
     @property
     def archive(self) -> str:

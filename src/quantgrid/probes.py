@@ -6,6 +6,7 @@ the science of its stages changes, and not by a comment.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +16,9 @@ from quantgrid.devices import load_device
 from quantgrid.errors import BudgetRefusal
 from quantgrid.fingerprint import digest
 from quantgrid.forecast import Rate, Rates, guessed
-from quantgrid.forms import METHODS
-from quantgrid.lineage import Lineage, Science
+from quantgrid.forms import METHODS, refuse_unknown
+from quantgrid.grid import Grid
+from quantgrid.lineage import Science
 from quantgrid.plan import Plan, State
 from quantgrid.settings import Money, Platform, Settings
 from quantgrid.spec import BASE, Cell, canonical_spec
@@ -51,6 +53,18 @@ def probe_id(cell: Cell) -> str:
     return f"{cell.trunk.model.name}-{cell.form.method}"
 
 
+def find_cell(grid: Grid, name: str) -> Cell:
+    """The cell of a grid, or of the bases that it needs, that a probe measures.
+
+    Raises:
+        ConfigRefusal: for a name that is of none.
+    """
+    plain = [replace(cell, form=BASE) for cell in grid.cells]
+    found = {probe_id(cell): cell for cell in (*reversed(plain), *reversed(grid.cells))}
+    refuse_unknown([name], sorted(found), lambda *_: f"grid {grid.name}", "probe")
+    return found[name]
+
+
 def needed(plan: Plan, platform: Platform, code: Path) -> dict[str, Probe]:
     """The probes of all that a plan makes, by id: of each form, and of the bases they need."""
     makes = {State.MAKE, State.EVALUATE}
@@ -60,16 +74,8 @@ def needed(plan: Plan, platform: Platform, code: Path) -> dict[str, Probe]:
             ids[f"{cell.trunk.model.name}-{BASE.method}"] = None
             ids[probe_id(cell)] = None
     science = Science(code)
-    firsts = _firsts(plan.lineage)
-    return {each: _probe(each, firsts[each], platform, science) for each in ids}
-
-
-def _firsts(lineage: Lineage) -> dict[str, Cell]:
-    """The first cell of each kind, bases that only serve others included."""
-    found: dict[str, Cell] = {}
-    for cell in (*lineage.grid.cells, *lineage.asked.values()):
-        found.setdefault(probe_id(cell), cell)
-    return found
+    grid = plan.lineage.grid
+    return {each: _probe(each, find_cell(grid, each), platform, science) for each in ids}
 
 
 def _probe(name: str, cell: Cell, platform: Platform, science: Science) -> Probe:

@@ -54,6 +54,7 @@ class Machine(NamedTuple):
     gpu: "Share | None" = None
     watch: str = ""
     mirrors: bool = False
+    clearance: Mapping[str, Any] | None = None
 
 
 class _Desk(NamedTuple):
@@ -371,6 +372,7 @@ class Runner(NamedTuple):
             "counters": chain.counters(),
             "platform": {"name": self.machine.platform, "host": self._place()["host"]},
             "hold": desk.hold.facts(),
+            "clearance": self.machine.clearance,
             "deposited": timestamp(self.clock.now()),
         }
         body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from quantgrid import layout, yaml_lines
 from quantgrid.schemas import Validate, check, read, refuse_missing
 
@@ -205,7 +207,7 @@ def load_settings(
         ConfigRefusal: for an unknown key, a wrong type, or a grid or platform that is not there.
     """
     document = yaml_lines.read(root / layout.CONFIG, root=root)
-    given = {key: _text(value) for key, value in overrides.items() if value is not None}
+    given = {key: _given(key, value) for key, value in overrides.items() if value is not None}
     changed = {key: value for key, value in given.items() if value != document.data.get(key)}
 
     def where(*keys: str | int) -> str:
@@ -238,6 +240,14 @@ def _with_endpoint(data: dict[str, Any]) -> dict[str, Any]:
 
     also = tuple(at(address) for address in data.get("archives", ()))
     return {**data, "archive": at(data.get("archive", "archive")), "archives": also}
+
+
+def _given(key: str, value: object) -> object:
+    """Snakemake reads a number within a section as a text, and a name of digits as a number."""
+    if key == "money" and isinstance(value, Mapping):
+        texts = {name: each for name, each in value.items() if isinstance(each, str)}
+        return {**value, **{name: yaml.safe_load(each) for name, each in texts.items()}}
+    return _text(value)
 
 
 def _text(value: object) -> object:

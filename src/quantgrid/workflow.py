@@ -28,6 +28,7 @@ from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.planning import make_plan, told
 from quantgrid.rental import reach
 from quantgrid.rental.facts import facts_of
+from quantgrid.screens import Screens
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
 from quantgrid.wanted import is_page_of, is_table_of, local_verdicts, publish_wanted
@@ -37,10 +38,9 @@ Wildcards = Any
 
 @dataclass(frozen=True, repr=False)
 class Workflow:
-    """What the rules ask: `plan` is None in inner processes.
+    """What the rules ask; `plan` is None in inner processes.
 
-    It has no telling repr: Snakemake searches the repr of every input function for wildcards, and
-    a thousand cells make ten megabytes.
+    Without a telling repr: Snakemake searches it for wildcards, and 1,000 cells make 10 megabytes.
     """
 
     code: Path
@@ -91,7 +91,9 @@ class Workflow:
             terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         if platform.rented is not None:
             reach.refuse_unreachable(facts_of(platform), settings.archive)
-        return cls(code, root, settings, platform, lineage, plan)
+        made = cls(code, root, settings, platform, lineage, plan)
+        made.screens.say_forecast()
+        return made
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -116,19 +118,14 @@ class Workflow:
         return self.lines.places
 
     @cached_property
-    def prepare(self) -> str:
-        """The script that makes shards of text."""
-        return self.lines.prepare
-
-    @cached_property
-    def archive(self) -> str:
-        """The options that name the archive here."""
-        return self.lines.archive
-
-    @cached_property
     def run(self) -> str:
         """The runner with everything that is not the job's own."""
-        return self.lines.run
+        return " ".join([self.lines.run, *self.screens.run_options])
+
+    @cached_property
+    def screens(self) -> Screens:
+        """What is looked at before money is spent."""
+        return Screens(self.code, self.root, self.settings, self.platform, self.lineage, self.plan)
 
     # -- targets ----------------------------------------------------------------------------------
 
@@ -215,6 +212,18 @@ class Workflow:
         """The sentinel of the corpus of the grid: training and evaluation start after the seal."""
         return [layout.SENTINEL.format(**self.corpus)] if self.corpus else []
 
+    @asked
+    def prepare_input(self, wildcards: Wildcards) -> list[str]:
+        """A clearance where one is needed; what was prepared before waits for no newer one."""
+        prepared = self.root / layout.PREPARED.format(**wildcards)
+        return [] if prepared.exists() else self.clearance()
+
+    @asked
+    def seal_input(self, wildcards: Wildcards) -> list[str]:
+        """The same for the seal, which looks from a machine of its own."""
+        sentinel = self.root / layout.SENTINEL.format(**wildcards)
+        return [] if sentinel.exists() else self.clearance()
+
     # -- cells ------------------------------------------------------------------------------------
 
     @staticmethod
@@ -259,7 +268,7 @@ class Workflow:
 
     def clearance(self) -> list[str]:
         """The clearance that a paid platform needs; the desk needs none."""
-        return []
+        return self.screens.clearance
 
     @asked
     def fold_input(self, wildcards: Wildcards) -> list[str]:
@@ -307,6 +316,7 @@ class Workflow:
         try:
             refuse_partial_files(snakemake.execution_settings)
             refuse_unwritten(self.plan)
+            self.screens.refuse_dear()
             archive = opened.of(self.settings, self.root)
             if self.platform.rented is None:
                 volume = self.root / self.settings.volume

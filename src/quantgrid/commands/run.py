@@ -1,6 +1,7 @@
 """`quantgrid run`: make the records of one job and publish its receipt."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ from quantgrid import atomic, layout, receipts, standing
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
-from quantgrid.errors import QuantgridError
+from quantgrid.errors import BudgetRefusal, QuantgridError
 from quantgrid.held import Manners
 from quantgrid.job import Job
 from quantgrid.reload import NONE, reloader
@@ -44,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience-s", default=600.0, type=float, help="wait for other holders")
     parser.add_argument("--watch", default="", help="what findings of the watch do, as JSON")
     parser.add_argument("--mirrors", action="store_true", help="mirror checkpoints to the archive")
+    parser.add_argument("--clearance", type=Path, help="start nothing without it")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
@@ -62,6 +64,7 @@ def main(options: argparse.Namespace) -> int:
         manners=Manners(options.hold_ttl_s, options.patience_s),
         watch=options.watch,
         mirrors=options.mirrors,
+        clearance=cleared(root / options.clearance) if options.clearance else None,
     )
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
@@ -86,6 +89,27 @@ def main(options: argparse.Namespace) -> int:
     receipts.publish(root / options.receipt, deposit)
     _notice_silence(runner)
     return 0
+
+
+def cleared(path: Path) -> dict[str, object]:
+    """What a record says of the clearance that it was made under.
+
+    Raises:
+        BudgetRefusal: without a clearance that says to proceed.
+    """
+    try:
+        said = json.loads(path.read_bytes())
+        if said["proceed"] is True:
+            return {"fingerprint": path.suffixes[0][1:], "forecast_usd": said["forecast"]["usd"]}
+    except (OSError, ValueError, LookupError, TypeError):
+        said = "none that can be read"
+    raise BudgetRefusal(
+        "this platform is paid, and no screen has cleared this job",
+        expected="a clearance that says to proceed",
+        seen=said,
+        where=path,
+        do="Ask Snakemake for the result; it runs the screens first.",
+    )
 
 
 def _notice(runner: Runner, job: str, error: BaseException) -> None:

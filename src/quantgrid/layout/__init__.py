@@ -26,6 +26,7 @@ WILDCARDS = {
     "variant": "[^/.]+",
     "fp": "[0-9a-f]{64}",
     "plot": "[a-z-]+",
+    "probe": "[^/]+",
 }
 
 # -- working copy: what rules read and write ------------------------------------------------------

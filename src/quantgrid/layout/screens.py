@@ -1,5 +1,7 @@
 """Paths of the screens, and keys of what somebody was told."""
 
+from pathlib import Path
+
 __all__ = [
     "BUDGET",
     "CLEARANCE",
@@ -9,9 +11,14 @@ __all__ = [
     "NOTICE_PLACE",
     "NOTICE_TOLD",
     "PROBED",
+    "SCREENS_WORK",
+    "SCREEN_LOG",
+    "SCREEN_LOGS",
     "SMOKED",
-    "SPARE_VOLUME",
     "notice_key",
+    "runner_module",
+    "screen_log",
+    "screen_receipt",
 ]
 
 # -- screens: what was looked at before money is spent --------------------------------------------
@@ -21,8 +28,25 @@ SMOKED = "receipts/screens/smoke.{fp}.json"
 PROBED = "receipts/screens/probe/{probe}.{fp}.json"
 BUDGET = "receipts/screens/{grid}/budget.{fp}.json"
 CLEARANCE = "receipts/screens/{grid}/clearance.{fp}.json"
-SPARE_VOLUME = "spare"
-"""In a screen's scratch folder: the volume of its tiny cell."""
+SCREENS_WORK = "work/screens"
+SCREEN_LOG = "screen.log"
+SCREEN_LOGS = "*.log"
+
+
+def screen_receipt(name: str) -> str:
+    """The receipt of a tiny cell."""
+    return f"{name}.json"
+
+
+def screen_log(name: str) -> str:
+    """What the runner of a tiny cell says."""
+    return f"{name}.log"
+
+
+def runner_module(root: Path) -> Path:
+    """The program that runs cells, where a source tree has it."""
+    return root / "src" / "quantgrid" / "commands" / "run.py"
+
 
 # -- notices: where to look for whom to tell ------------------------------------------------------
 

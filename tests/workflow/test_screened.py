@@ -1,0 +1,76 @@
+"""On a platform that is paid nothing is trained, held or prepared before its clearance."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from working_copy import CELLS, WorkingCopy
+
+PAID = (
+    "--config",
+    "platform=paid-here",
+    "grid=smoke",
+    "money={max_usd_per_grid: 2, probe_max_usd: 1}",
+)
+ONE = (*PAID, "select=cell = n0-t20k-s0/none")
+
+
+def clearances(copy: WorkingCopy) -> list[Path]:
+    """All clearances of a working copy."""
+    return sorted((copy / "receipts/screens").rglob("clearance.*.json"))
+
+
+def holds(copy: WorkingCopy) -> list[Path]:
+    """Every key of every hold that was ever taken: nothing removes them while a grid is new."""
+    return sorted((copy / "archive/holds").rglob("*"))
+
+
+def test_nothing_is_held_when_a_script_cannot_be_imported(fresh: WorkingCopy) -> None:
+    """Compile and smoke run by themselves and fail; no probe, no shard, no hold, no attempt."""
+    fresh.edit("scripts/trunk.py", "from light import make", "from light import made")
+
+    said = fresh.snakemake(*ONE, code=1, grid="").text
+
+    assert "forecast " in said
+    log = next((fresh / "logs/receipts/screens/smoke").glob("compile.*.log")).read_text()
+    assert "failed: script trunk does not run, so nothing that costs money was started" in log
+    assert "cannot import name 'made'" in log
+    assert f"({fresh / 'scripts/trunk.py'}:" in log
+    assert not holds(fresh)
+    assert not clearances(fresh)
+    assert not list(fresh.root.glob("receipts/*/*/*.json"))
+    assert not (fresh / "volume").exists()
+
+
+def test_plan_is_refused_at_once_when_nothing_may_be_spent(fresh: WorkingCopy) -> None:
+    """A person who said no amount is told the amount, before the first job."""
+    said = fresh.snakemake("--config", "platform=paid-here", "grid=smoke", code=78, grid="").text
+
+    assert "refused: measuring n0-none, n0-rtn, n0-gptq, n0-qat may cost more" in said
+    assert "at most $0.00 (money.probe_max_usd); seen $0.33" in said
+    assert not (fresh / "receipts").exists()
+
+
+@pytest.mark.nightly
+def test_clearance_comes_first_when_the_platform_is_paid(
+    fresh: WorkingCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the history of the archive: each hold is younger; records name it; a price voids it."""
+    monkeypatch.setenv("LIGHT_WORK_S", "0.5")
+
+    jobs = fresh.snakemake(*PAID, grid="").jobs
+    screens = {"compile": 1, "smoke": 1, "probe": 4, "budget": 1, "clearance": 1}
+    assert screens.items() <= jobs.items()
+    (clearance,) = clearances(fresh)
+    assert min(path.stat().st_mtime for path in holds(fresh)) > clearance.stat().st_mtime
+    results = [json.loads(path.read_bytes()) for path in fresh.root.glob("results/*/*/result.json")]
+    assert len(results) == CELLS
+    assert {each["clearance"]["fingerprint"] for each in results} == {clearance.name.split(".")[1]}
+
+    assert fresh.look(*PAID, grid="").jobs == {}
+    fresh.edit("config/devices/here.yaml", "usd_per_hour: 1.00", "usd_per_hour: 90000")
+    fresh.edit("config/grids/smoke.yaml", "seeds: [0]", "seeds: [0, 1]")
+    said = fresh.snakemake(*PAID, code=78, grid="").text
+    assert "refused: this plan costs more than was allowed: the grid would cost $" in said
+    assert clearances(fresh) == [clearance]
