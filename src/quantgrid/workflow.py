@@ -215,14 +215,15 @@ class Workflow:
     @asked
     def prepare_input(self, wildcards: Wildcards) -> list[str]:
         """A clearance where one is needed; what was prepared before waits for no newer one."""
-        prepared = self.root / layout.PREPARED.format(**wildcards)
-        return [] if prepared.exists() else self.clearance()
+        return self._cleared(layout.PREPARED.format(**wildcards))
 
     @asked
     def seal_input(self, wildcards: Wildcards) -> list[str]:
         """The same for the seal, which looks from a machine of its own."""
-        sentinel = self.root / layout.SENTINEL.format(**wildcards)
-        return [] if sentinel.exists() else self.clearance()
+        return self._cleared(layout.SENTINEL.format(**wildcards))
+
+    def _cleared(self, made: str) -> list[str]:
+        return [] if (self.root / made).exists() else self.screens.clearance
 
     # -- cells ------------------------------------------------------------------------------------
 
@@ -245,7 +246,11 @@ class Workflow:
         """What a cell is made from and compared with, unless the archive holds it."""
         cell = self._cell(wildcards)
         if cell.id in self.lineage.own:
-            return self._inputs([]) if self.lineage.own[cell.id].script.corpus else self.clearance()
+            return (
+                self._inputs([])
+                if self.lineage.own[cell.id].script.corpus
+                else self.screens.clearance
+            )
         weights = self.lineage.weights[cell.id]
         parents = {*weights.parents.values(), self.lineage.bases[cell.base].record}
         return self._inputs(sorted(parents - {weights.record}))
@@ -264,11 +269,7 @@ class Workflow:
         if not self.plan:
             return []
         made = [path for record in parents for path in self._made(record)]
-        return self.clearance() + (made or self.sentinel)
-
-    def clearance(self) -> list[str]:
-        """The clearance that a paid platform needs; the desk needs none."""
-        return self.screens.clearance
+        return self.screens.clearance + (made or self.sentinel)
 
     @asked
     def fold_input(self, wildcards: Wildcards) -> list[str]:

@@ -40,7 +40,7 @@ def test_nothing_is_held_when_a_script_cannot_be_imported(fresh: WorkingCopy) ->
     assert not holds(fresh)
     assert not clearances(fresh)
     assert not list(fresh.root.glob("receipts/*/*/*.json"))
-    assert not (fresh / "volume").exists()
+    assert not (fresh / "volume/corpora").exists()
 
 
 def test_plan_is_refused_at_once_when_nothing_may_be_spent(fresh: WorkingCopy) -> None:
