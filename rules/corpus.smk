@@ -8,7 +8,7 @@ rule corpus:
 
 rule prepare:
     input:
-        plan.prepare_input,
+        plan.screens.prepare_input,
     output:
         layout.PREPARED,
     log:
@@ -20,7 +20,7 @@ rule prepare:
 rule seal:
     input:
         prepared=layout.PREPARED,
-        cleared=plan.seal_input,
+        cleared=plan.screens.seal_input,
     output:
         layout.SENTINEL,
     log:

@@ -12,18 +12,20 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from quantgrid import layout, probes, smoke
+from quantgrid import layout, probes
 from quantgrid.devices import load_device
 from quantgrid.fingerprint import digest
 from quantgrid.forecast import jobs, num_unknown, total
+from quantgrid.forms import METHODS
 from quantgrid.lineage import Lineage
 from quantgrid.plan import Plan, State
 from quantgrid.probes import Probe
 from quantgrid.science import science_digest
 from quantgrid.select import AnyCell
 from quantgrid.settings import Platform, Settings
-from quantgrid.spec import Cell, Form, canonical_spec
+from quantgrid.spec import BASE, Cell, Form, canonical_spec
 
 PREPARE = "prepare"
 
@@ -37,6 +39,13 @@ def stages(lineage: Lineage, cells: Iterable[AnyCell]) -> list[str]:
             names |= {lineage.weights[cell.id].name, lineage.bases[cell.base].name}
             names.add(lineage.milestones[cell.trunk.id, cell.milestone].name)
     return sorted(names)
+
+
+def smoke_form(forms: list[Form]) -> Form:
+    """The form that a smoke makes: the first that is quantised after training, else the first."""
+    after = [form for form in forms if form != BASE and not METHODS[form.method].trains]
+    trained = [form for form in forms if form != BASE]
+    return [*after, *trained, BASE][0]
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +65,17 @@ class Screens:
     def clearance(self) -> list[str]:
         """The clearance that everything paid waits for; nothing where nothing is paid."""
         return [self._clearance] if self.platform.is_paid and self._cells else []
+
+    def prepare_input(self, wildcards: Any) -> list[str]:
+        """The clearance; what was prepared before waits for no newer one."""
+        return self._unless_made(layout.PREPARED.format(**wildcards))
+
+    def seal_input(self, wildcards: Any) -> list[str]:
+        """The same for the seal, which looks from a machine of its own."""
+        return self._unless_made(layout.SENTINEL.format(**wildcards))
+
+    def _unless_made(self, path: str) -> list[str]:
+        return [] if (self.root / path).exists() else self.clearance
 
     def targets(self, _: object = None) -> list[str]:
         """What `snakemake screens` makes, on any platform."""
@@ -209,7 +229,7 @@ class Screens:
 
     @cached_property
     def _smoke_key(self) -> str:
-        form = smoke.form_of(self._forms)
+        form = smoke_form(self._forms)
         names = stages(self.lineage, self._with_form(form))
         sciences = [self._closure(each) for each in names if each != PREPARE]
         return digest(["smoke", canonical_spec(form), sciences, self._runner()])

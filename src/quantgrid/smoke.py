@@ -12,7 +12,6 @@ from typing import Any
 from quantgrid.archive.record import Record
 from quantgrid.errors import Fault, Refusal
 from quantgrid.fingerprint import canonical
-from quantgrid.forms import METHODS
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage
 from quantgrid.scratch import Scratch, kill, scratch
@@ -85,13 +84,6 @@ def jobs_of(lineage: Lineage) -> list[Job]:
     milestones = [lineage.milestone(lineage.trunks[trunk], at) for trunk, at in lineage.milestones]
     cells = sorted(lineage.grid.cells, key=lambda cell: cell.form != BASE)
     return [*milestones, *(lineage.job(cell) for cell in cells)]
-
-
-def form_of(forms: list[Form]) -> Form:
-    """The form that a smoke makes: the first that is quantised after training, else the first."""
-    after = [form for form in forms if form != BASE and not METHODS[form.method].trains]
-    trained = [form for form in forms if form != BASE]
-    return [*after, *trained, BASE][0]
 
 
 def _kill_and_go_on(place: Scratch, job: Job) -> None:

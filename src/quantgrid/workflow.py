@@ -212,19 +212,6 @@ class Workflow:
         """The sentinel of the corpus of the grid: training and evaluation start after the seal."""
         return [layout.SENTINEL.format(**self.corpus)] if self.corpus else []
 
-    @asked
-    def prepare_input(self, wildcards: Wildcards) -> list[str]:
-        """A clearance where one is needed; what was prepared before waits for no newer one."""
-        return self._cleared(layout.PREPARED.format(**wildcards))
-
-    @asked
-    def seal_input(self, wildcards: Wildcards) -> list[str]:
-        """The same for the seal, which looks from a machine of its own."""
-        return self._cleared(layout.SENTINEL.format(**wildcards))
-
-    def _cleared(self, made: str) -> list[str]:
-        return [] if (self.root / made).exists() else self.screens.clearance
-
     # -- cells ------------------------------------------------------------------------------------
 
     @staticmethod

@@ -9,6 +9,7 @@ from typing import Any
 from quantgrid import atomic, layout
 from quantgrid.errors import BudgetRefusal
 from quantgrid.load import load_grid, load_platform, load_settings
+from quantgrid.screens import smoke_form
 from quantgrid.select import choose
 from quantgrid.spec import Cell
 
@@ -46,7 +47,7 @@ def _smoke(options: argparse.Namespace, root: Path) -> dict[str, Any]:
     grid = load_grid(root, load_settings(root, {"grid": options.grid}).grid)
     cells = choose(grid.every, options.select)
     forms = list(dict.fromkeys(cell.form for cell in cells if isinstance(cell, Cell)))
-    return smoke.run(root, Path.cwd() / layout.SCREENS_WORK, smoke.form_of(forms))
+    return smoke.run(root, Path.cwd() / layout.SCREENS_WORK, smoke_form(forms))
 
 
 def _probe(options: argparse.Namespace, root: Path) -> dict[str, Any]:
