@@ -1,5 +1,6 @@
 """Calls to a store that may not answer for a while: repeated, for as long as is said."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import TypeVar
 
 from quantgrid.clock import Clock
 from quantgrid.errors import PlatformFault
+from quantgrid.masking import masked
 
 T = TypeVar("T")
 _FIRST_S, _LAST_S = 0.05, 30.0
@@ -47,5 +49,5 @@ class Patience:
 
 
 def tell(text: str) -> None:
-    """Say something in the machine's own log."""
-    print(text, file=sys.stderr, flush=True)
+    """Say something in the machine's own log, which everybody with the account may read."""
+    print(masked(text, os.environ), file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
 """What a task made: its files by digest, the records that they name, and what it has to say."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from quantgrid import layout
 from quantgrid.errors import Refusal
 from quantgrid.inside.patience import tell
+from quantgrid.masking import masked
 from quantgrid.rental import bundle
 from quantgrid.rental.bundle import Item
 from quantgrid.rental.tasks import TaskOrder
@@ -41,11 +43,24 @@ class Yield(NamedTuple):
         Raises:
             Refusal: for a file that looks like a secret, or too many bytes.
         """
+        for name in self._outputs():
+            self._refuse_secret(name)
         items = bundle.put_files(store, self.root, self._outputs())
         items += self._put_also(store)
         if self.order.log:
             items += (Item(self.order.log, bundle.put(store, log), len(log)),)
         return items
+
+    def _refuse_secret(self, name: str) -> None:
+        """What a task writes travels as it is, so nothing of what only it may see is in it."""
+        text = (self.root / name).read_text(errors="replace")
+        if masked(text, os.environ) != text:
+            raise Refusal(
+                "a file that a task made has a secret of its machine in it, and does not travel",
+                expected="no value of a variable that looks secret, and no password or token",
+                where=name,
+                do="Let the script write down no environment and no address with a password.",
+            )
 
     def records(self) -> tuple[str, ...]:
         """Keys of the archive that its receipts name."""
@@ -74,7 +89,10 @@ class Yield(NamedTuple):
     def _put_also(self, store: Store) -> tuple[Item, ...]:
         """What travels back as well; a result never fails because of it."""
         try:
-            return bundle.put_files(store, self.root, self._also())
+            names = list(self._also())
+            for name in names:
+                self._refuse_secret(name)
+            return bundle.put_files(store, self.root, names)
         except Refusal as refusal:
             tell(str(refusal))
             return ()

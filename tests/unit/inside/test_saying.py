@@ -62,7 +62,7 @@ def test_middle_is_left_out_when_there_is_too_much(
 ) -> None:
     """The beginning and the end arrive, and how much lies between them is said."""
     monkeypatch.setattr(saying, "HEAD_BYTES", 100)
-    monkeypatch.setattr(saying, "TAIL_BYTES", 20)
+    monkeypatch.setattr(saying, "TAIL_BYTES", 25)
     monkeypatch.setattr(saying, "_CHUNK_BYTES", 50)
     desk.say("".join(f"line {number:04d}\n" for number in range(1000)))
     desk.saying.send()
