@@ -93,17 +93,22 @@ def test_machine_tells_log_and_checkpoint_while_a_task_runs(house: House, tmp_pa
 
 
 def test_second_start_does_nothing_when_the_machine_has_ended(house: House) -> None:
-    """The run-once marker is the exit record: a container that starts again trains nothing."""
+    """The run-once marker is the exit record: what a controller has concluded from stays true."""
     lease = house.lease()
-    task = house.task(lease, "echo once >> $QG_VOLUME/once")
+    task = house.task(lease, "echo once")
+    house.double.fault("stop", 1, "before")  # it cannot end itself at first
     machine = house.launch(lease)
-    house.gone(machine)
+    until(lambda: house.signs(lease).exit)
+    until(lambda: "does not end yet" in house.said(machine))
+    late = house.task(lease, "echo twice", 2)
 
-    house.gone(house.launch(lease))
+    group = next(m["group"] for m in house.double.machines() if m["id"] == machine.id)
+    os.kill(group, signal.SIGKILL)
+    ended = house.gone(machine)
 
+    assert ended["starts"] == 2
     assert house.end(lease, task) is not None
-    assert (house.volume / "once").read_text() == "once\n"
-    assert house.signs(lease).claimed == machine.id
+    assert house.end(lease, late) is None
 
 
 def test_double_ends_itself_when_another_machine_has_the_claim(house: House) -> None:
