@@ -1,0 +1,85 @@
+"""The plain platform is honest: it forgets nothing, and its volumes may be stale."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from plain_world import VOLUMES, PlainWorld, world
+from platform_worlds import OWNER, SLEEP, fresh, until
+
+from rehearsal.plain.living import start_of
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[PlainWorld]:
+    """A platform of its own."""
+    with world(tmp_path / "plain") as plain:
+        yield plain
+
+
+def test_machines_live_on_when_the_platform_crashed(plain: PlainWorld) -> None:
+    """A restart knows every machine, goes on to count, and ends what it did not start itself."""
+    name = fresh()
+    machine = plain.platform.launch(plain.order(name, SLEEP))
+    until(lambda: plain.double.machines()[0]["group"])
+    group, before = plain.double.machines()[0]["group"], plain.bill_microusd()
+
+    plain.double.crash()
+    assert start_of(group)
+    plain.double.start()
+
+    assert [each.id for each in plain.platform.machines(OWNER)] == [machine.id]
+    assert plain.bill_microusd() > before
+    plain.platform.stop(machine.id)
+    until(lambda: plain.billing() == set())
+    assert not start_of(group)
+
+
+def test_view_stays_as_it_was_when_the_volume_is_a_frozen_one(
+    plain: PlainWorld, tmp_path: Path
+) -> None:
+    """A machine sees the volume of its start; what it wrote is seen once it has ended."""
+    plain.double.change(volumes=VOLUMES | {"v-good": VOLUMES["v-good"] | {"view": "frozen"}})
+    volume, told, go = (
+        plain.double.folder / "volumes" / "v-good",
+        tmp_path / "told",
+        tmp_path / "go",
+    )
+    (volume / "old").touch()
+    words = f"touch volume/mine {told}; until [ -e {go} ]; do sleep 0.02; done; ls volume > {told}"
+    machine = plain.platform.launch(plain.order(fresh(), ("sh", "-c", words)))
+    until(told.exists)
+
+    (volume / "new").touch()
+    assert not (volume / "mine").exists()
+    go.touch()
+    until(lambda: machine.id not in plain.billing())
+
+    assert told.read_text().split() == ["mine", "old"]
+    assert sorted(path.name for path in volume.iterdir()) == ["mine", "new", "old"]
+
+
+def test_region_takes_its_machines_along_when_it_is_gone(plain: PlainWorld) -> None:
+    """Nothing of a lost region is listed, billed or rented, and its volume is not there."""
+    plain.platform.launch(plain.order(fresh(), SLEEP))
+
+    plain.double.change(regions_down=["here"])
+    until(lambda: plain.billing() == set())
+
+    assert plain.platform.machines(OWNER) == ()
+    assert plain.platform.volume("v-good") is None
+    assert [each.region for each in plain.platform.candidates("cpu", 1)] == ["there"]
+
+
+def test_bill_ends_when_the_first_process_returns(plain: PlainWorld) -> None:
+    """A platform without a restart loop ends a machine by itself, and says how."""
+    machine = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "exit 3")))
+    until(lambda: plain.billing() == set())
+    cost = plain.bill_microusd()
+    time.sleep(0.05)
+
+    seen = plain.platform.observe(machine.id)
+    assert plain.bill_microusd() == cost
+    assert seen is not None
+    assert (seen.is_billing, seen.exit_code) == (False, 3)
