@@ -134,7 +134,10 @@ def test_clearance_refuses_when_the_budget_does(tmp_path: Path) -> None:
     assert cleared(receipt) == {"fingerprint": "f" * 64, "forecast_usd": 1.0}
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", '{"proceed": "true"}', '{"proceed": false}'])
+FULL = '{"proceed": %s, "forecast": {"usd": 1}}'
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", FULL % '"true"', FULL % "false"])
 def test_runner_refuses_when_the_clearance_is_none(tmp_path: Path, text: str | None) -> None:
     """No file, no JSON, or one that does not say to proceed: nothing is held or started."""
     path = tmp_path / "clearance.f.json"
