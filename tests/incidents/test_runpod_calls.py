@@ -57,7 +57,7 @@ def test_pod_is_one_and_adopted_when_its_create_seemed_to_fail(
 
 def test_pod_is_one_when_its_create_seemed_to_fail_and_it_hides(controller: Controller) -> None:
     """CP 4.1, 4.4: no second create, though for long no listing shows what the first one made."""
-    controller.rig.double.act("options", hidden_s=90.0)  # one second and a half of a watch
+    controller.rig.double.act("options", hidden_s=90.0, boot_s=180.0)  # 1.5 and 3 s of a watch
     controller.rig.double.fault("createPod", "answer-after", status=500)
     controller.want(A, TERMS._replace(limits=LIMITS._replace(visible_s=4.0)))
 
