@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import yaml
 
 from detached import await_true
@@ -43,6 +44,7 @@ PLATFORM = {
         "machines": 2,
         "idle_s": 100,
         "shares_disk": True,
+        "coordinator": {"device": "cpu", "secrets": ["PLAIN_MAIN"]},
         "options": {"limits": LIMITS},
     },
 }
@@ -130,6 +132,7 @@ def _slack_microusd() -> float:
 @contextmanager
 def rented(folder: Path, **world: object) -> Iterator[RentedCopy]:
     """A fresh working copy with light science, and its platform."""
+    folder.mkdir(exist_ok=True)
     copy = lay(folder / "copy", light=True)
     (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(PLATFORM))
     profile = copy / "profiles/plain/config.yaml"
@@ -138,7 +141,12 @@ def rented(folder: Path, **world: object) -> Iterator[RentedCopy]:
     before = dict(os.environ)
     path = [str(PLUGINS), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    facts = {"factor": FACTOR, "limits": LIMITS, "volumes": {"v-good": VOLUME}}
+    facts = {
+        "factor": FACTOR,
+        "limits": LIMITS,
+        "volumes": {"v-good": VOLUME},
+        "secrets": {"PLAIN_MAIN": "token-main"},
+    }
     try:
         with running(folder / "platform", **{**facts, **world}) as double:
             os.environ.update(PLAIN_URL=double.address, PLAIN_TOKEN="token-main")  # noqa: S106 - of the double
@@ -216,3 +224,19 @@ def add_waiting(copy: WorkingCopy, rates: list[float]) -> Gate:
     copy.edit("config/config.yaml", "grid: demo ", "grid: waiting ")
     copy.edit("config/config.yaml", "platform: local ", "platform: plain ")
     return gate
+
+
+RATES = [0.1, 0.2, 0.3]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[RentedCopy]:
+    """A working copy and its platform; nothing of it runs afterwards."""
+    with rented(tmp_path / "rented") as place:
+        yield place
+
+
+@pytest.fixture
+def gate(place: RentedCopy) -> Gate:
+    """The grid of programs that wait for the test."""
+    return add_waiting(place.copy, RATES)

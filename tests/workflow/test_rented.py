@@ -12,24 +12,10 @@ import pytest
 
 from quantgrid.rental.port import find_name
 from quantgrid.rental.tasks import done_words
-from rented_copy import Gate, RentedCopy, add_waiting, rented
+from rented_copy import RATES, Gate, RentedCopy
 from working_copy import CELLS, WorkingCopy
 
 TIMES = ("wall_s", "cpu_s", "platform", "device")
-RATES = [0.1, 0.2, 0.3]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[RentedCopy]:
-    """A working copy and its platform; nothing of it runs afterwards."""
-    with rented(tmp_path) as place:
-        yield place
-
-
-@pytest.fixture
-def gate(place: RentedCopy) -> Gate:
-    """The grid of programs that wait for the test."""
-    return add_waiting(place.copy, RATES)
 
 
 def rows(copy: WorkingCopy, grid: str) -> list[dict[str, str]]:
@@ -147,24 +133,6 @@ def test_stop_ends_all_and_confirms_it_in_the_middle_of_a_round(
     assert "No controller runs" in place.copy.quantgrid("stop").text
 
 
-def test_jobs_are_untouched_when_the_platform_cannot_be_reached(
-    place: RentedCopy, gate: Gate
-) -> None:
-    """The platform is away for five nominal minutes: no job is cancelled, started twice or lost."""
-    with place.running() as controller:
-        gate.await_starts(2)
-        place.double.crash()
-        with pytest.raises(Exception, match="timed out"):
-            controller.wait(15)
-        gate.open()
-        place.double.start()
-        said, _ = controller.communicate(timeout=200)
-        assert controller.returncode == 0, said
-
-    assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
-    place.assert_paid()
-
-
 def test_the_error_of_a_program_comes_first_and_its_log_is_here(
     place: RentedCopy, gate: Gate
 ) -> None:
@@ -180,4 +148,17 @@ def test_the_error_of_a_program_comes_first_and_its_log_is_here(
     assert list((place.root / "failures").rglob("*.json"))
     assert len(list((place.root / "results").glob("*/*/result.json"))) == 2
     assert place.copy.quantgrid("why", "wait-lr0p2-s0/own", code=None).text
+    place.assert_paid()
+
+
+def test_stop_ends_a_coordinator_with_the_machines_that_it_rents(
+    place: RentedCopy, gate: Gate
+) -> None:
+    """From the laptop, with the coordinator in the middle of its grid."""
+    place.copy.quantgrid("launch", "--on", "plain")
+    gate.await_starts(2)
+
+    place.copy.quantgrid("stop")
+
+    assert not any(map(is_alive, gate.pids()))
     place.assert_paid()

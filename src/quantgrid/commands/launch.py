@@ -23,6 +23,8 @@ HELP = "start Snakemake detached: a closed terminal or a dropped connection does
 _LOOK_EVERY_S = 0.1
 _KEPT_LOGS = 20
 _PROFILE = "--profile"
+_OWN = {"here", "slurm"}
+"""Where a controller finds this very working copy."""
 
 Started = subprocess.Popen[bytes] | coordinator.Coordinator
 
@@ -30,7 +32,7 @@ Started = subprocess.Popen[bytes] | coordinator.Coordinator
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "--on", default="here", choices=["here", "slurm"], help="where the controller runs"
+        "--on", default="here", metavar="PLATFORM", help="here, slurm, or a platform that rents"
     )
     parser.add_argument("--ask", default="", help="words of sbatch for a controller on slurm")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
@@ -51,6 +53,8 @@ def main(options: argparse.Namespace) -> int:
     """
     root, code = Path.cwd(), options.root.absolute()
     _refuse_no_workflow(code)
+    if options.on not in _OWN:
+        return _rented(root, code, options.on, _given(options.arguments))
     with _alone(root):
         name = new_id(SystemClock())
         started = _start(root, name, options, code)
@@ -108,12 +112,29 @@ def _refuse_no_workflow(code: Path) -> None:
         )
 
 
+def _given(arguments: list[str]) -> list[str]:
+    return arguments[1:] if arguments[:1] == ["--"] else arguments
+
+
+def _rented(root: Path, code: Path, platform: str, arguments: list[str]) -> int:
+    """Start a coordinator: the controller as a small job on a rented platform."""
+    from quantgrid.rental.coordinating import Coordinator  # most controllers run here
+
+    with _alone(root):
+        lease = Coordinator.of(code, root, platform).launch(arguments)
+    print(f"Launched on {lease.platform}, machine {lease.machine}.  This computer may be closed.")
+    print("  quantgrid attach   follow it (Ctrl-C only leaves)")
+    print("  quantgrid leases   what is rented, and what it may still cost")
+    print("  quantgrid stop     end it with all its machines, and confirm it")
+    return 0
+
+
 def _command(given: list[str], code: Path, usual: str) -> list[str]:
     """Snakemake with the arguments of a person, and the profile of this machine if none is named.
 
     What the person typed stays as it is: `--config grid=paper` at the end takes all that follows.
     """
-    arguments = given[1:] if given[:1] == ["--"] else given
+    arguments = _given(given)
     names_profile = any(each.split("=")[0] == _PROFILE for each in arguments)
     is_here = code == Path.cwd()
     if not (names_profile or os.environ.get("SNAKEMAKE_PROFILE")):

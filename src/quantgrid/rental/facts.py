@@ -33,6 +33,7 @@ class Facts(NamedTuple):
         max_links: Machines in a row that may reach their cap for one lease.
         shares_disk: Whether its machines see the folders of this machine, as in rehearsals.
         clock_factor: How much faster than a clock the platform runs, for rehearsals.
+        coordinator: Device and further secrets of a machine that only runs the controller.
         cap_s: The longest life of a machine; None where the adapter knows it.
         grace_s: From the signal to the kill.
         options: What only its adapter knows.
@@ -57,6 +58,7 @@ class Facts(NamedTuple):
     ahead: int = 2
     max_links: int = 10
     shares_disk: bool = False
+    coordinator: Mapping[str, Any] = {}
     clock_factor: float = 1.0
     cap_s: float | None = None
     grace_s: float = 30.0

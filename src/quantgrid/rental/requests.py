@@ -72,7 +72,8 @@ class Requests:
     def request(self, job: Job) -> Request:
         """What is asked of a machine; files are read when the order is made."""
         spec = json.loads(job.spec) if job.spec else {}
-        cell = str(spec.get("cell") or f"{job.rule} of {Path(job.outputs[0]).parent.name}")
+        made = f" of {Path(job.outputs[0]).parent.name}" if job.outputs else ""
+        cell = str(spec.get("cell") or f"{job.rule}{made}")
         id_ = job_id(job.rule, job.outputs)
         order = self._order(job, spec, cell)
         return Request(id_, cell, self.grid, self._kind(job, id_), order)

@@ -25,7 +25,7 @@ def connect(facts: Facts, environ: Mapping[str, str]) -> Platform:
 
     return PlainPlatform(
         environ["PLAIN_URL"],
-        environ["PLAIN_TOKEN"],
+        environ.get("PLAIN_MAIN") or environ["PLAIN_TOKEN"],  # a machine's own key rents nothing
         factor=facts.clock_factor,
         limits=facts.options["limits"],
     )
