@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rented_copy import gate, place
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
 from slurm_cluster import cluster, running_cluster
@@ -15,6 +16,8 @@ from small_disk import small_disk
 __all__ = [
     "cluster",
     "credentials",
+    "gate",
+    "place",
     "running_cluster",
     "runpod",
     "runpod_double",

@@ -5,14 +5,13 @@ import json
 import os
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from quantgrid.rental.port import find_name
 from quantgrid.rental.tasks import done_words
-from rented_copy import RATES, Gate, RentedCopy
+from rented_copy import RATES, Gate, RentedCopy, add_waiting, rented
 from working_copy import CELLS, WorkingCopy
 
 TIMES = ("wall_s", "cpu_s", "platform", "device")
@@ -162,3 +161,49 @@ def test_stop_ends_a_coordinator_with_the_machines_that_it_rents(
 
     assert not any(map(is_alive, gate.pids()))
     place.assert_paid()
+
+
+FAULTS = "before after delay silent stale capacity quota busy money key".split()
+    "before",
+    "after",
+    "delay",
+    "silent",
+    "stale",
+    "capacity",
+    "quota",
+    "busy",
+    "money",
+    "key",
+]
+
+
+def _all_done_with_faults(folder: Path, count: int, rate: float, seed: int) -> None:
+    """Ask for a grid again and again until it is done, on a platform that fails in every way."""
+    nemesis = {"rate": rate, "seed": seed, "kinds": FAULTS, "seconds": 1.0}
+    with rented(folder, nemesis=nemesis) as place:
+        rates = [round(0.001 * number, 3) for number in range(1, count + 1)]
+        gate = add_waiting(place.copy, rates)
+        gate.open()
+        ended = [place.snakemake(code=None)]
+        while ended[-1].code and len(ended) < 6:
+            ended.append(place.snakemake(code=None))
+        assert ended[-1].code == 0, ended[-1].text[-3000:]
+        place.double.change(nemesis={"rate": 0.0, "seed": 0, "kinds": []})
+        place.copy.quantgrid("stop")
+
+        assert gate.starts() == dict.fromkeys(map(str, rates), 1)
+        assert len(rows(place.copy, "waiting")) == count
+        assert_one_machine_a_link(place)
+        place.assert_paid()
+
+
+def test_all_cells_are_done_when_calls_of_the_platform_fail(tmp_path: Path) -> None:
+    """Every eighth call fails in one of ten ways: each program runs once, and all is paid."""
+    _all_done_with_faults(tmp_path, count=4, rate=0.12, seed=3)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1500)
+def test_a_hundred_cells_are_done_when_every_twentieth_call_fails(tmp_path: Path) -> None:
+    """The same for a hundred cells."""
+    _all_done_with_faults(tmp_path, count=100, rate=0.05, seed=4)
