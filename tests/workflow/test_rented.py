@@ -163,7 +163,7 @@ def test_stop_ends_a_coordinator_with_the_machines_that_it_rents(
     place.assert_paid()
 
 
-FAULTS = "before after delay silent stale capacity quota busy money key".split()
+FAULTS = [
     "before",
     "after",
     "delay",
