@@ -82,13 +82,32 @@ class RentedCopy:
         """Snakemake as a person calls it here."""
         return [sys.executable, "-m", "snakemake", "--profile", "profiles/plain"]
 
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
+        """Run a program with an interpreter of its own, which looks for plugins afresh."""
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout_s,
+            check=False,
+            text=True,
+        )
+        assert code in {None, done.returncode}, done.stdout[-6000:]
+        return Outcome(done.returncode, done.stdout)
+
+    def quantgrid(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """Run a command of quantgrid here."""
+        return self.call("quantgrid", *arguments, code=code)
+
     def snakemake(
         self, *arguments: str, code: int | None = 0, grid: str = "", timeout_s: float = 280
     ) -> Outcome:
         """Run Snakemake to its end."""
         config = ["--config", f"grid={grid}", "platform=plain"] if grid else []
-        words = [*self.command, *arguments, *config]
-        return self.copy.call(*words, code=code, timeout_s=timeout_s)
+        words = [*self.command[2:], *arguments, *config]
+        return self.call(*words, code=code, timeout_s=timeout_s)
 
     @contextmanager
     def running(self) -> Iterator["subprocess.Popen[str]"]:

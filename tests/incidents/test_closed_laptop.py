@@ -13,14 +13,14 @@ from rented_copy import RATES, Gate, RentedCopy
 
 def test_coordinator_goes_on_alone_and_brings_its_log_home(place: RentedCopy, gate: Gate) -> None:
     """Launched there, all is made while nobody looks; attach shows it, and a call here folds."""
-    said = place.copy.quantgrid("launch", "--on", "plain")
+    said = place.quantgrid("launch", "--on", "plain")
     assert "This computer may be closed" in said.text
     gate.await_starts(2)
-    assert "a coordinator on plain" in place.copy.quantgrid("status").text
-    assert "rented already" in place.copy.quantgrid("launch", "--on", "plain", code=78).text
+    assert "a coordinator on plain" in place.quantgrid("status").text
+    assert "rented already" in place.quantgrid("launch", "--on", "plain", code=78).text
     gate.open()
 
-    assert "3/3 cells" in place.copy.quantgrid("attach").text
+    assert "3/3 cells" in place.quantgrid("attach").text
     assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
     assert len(place.double.machines()) == 3
     assert "restore 3, make 0" in place.snakemake().text

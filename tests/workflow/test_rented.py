@@ -123,13 +123,13 @@ def test_stop_ends_all_and_confirms_it_in_the_middle_of_a_round(
     """The controller, its machines and their programs are gone, and paid for."""
     with place.running() as controller:
         gate.await_starts(2)
-        said = place.copy.quantgrid("stop", "--now")
+        said = place.quantgrid("stop", "--now")
         assert controller.wait(30) != 0
 
     assert "Every machine of this working copy is gone" in said.text
     assert not any(map(is_alive, gate.pids()))
     place.assert_paid()
-    assert "No controller runs" in place.copy.quantgrid("stop").text
+    assert "No controller runs" in place.quantgrid("stop").text
 
 
 def test_the_error_of_a_program_comes_first_and_its_log_is_here(
@@ -146,7 +146,7 @@ def test_the_error_of_a_program_comes_first_and_its_log_is_here(
     assert log.parent.name.startswith("wait-lr")
     assert list((place.root / "failures").rglob("*.json"))
     assert len(list((place.root / "results").glob("*/*/result.json"))) == 2
-    assert place.copy.quantgrid("why", "wait-lr0p2-s0/own", code=None).text
+    assert place.quantgrid("why", "wait-lr0p2-s0/own", code=None).text
     place.assert_paid()
 
 
@@ -154,10 +154,10 @@ def test_stop_ends_a_coordinator_with_the_machines_that_it_rents(
     place: RentedCopy, gate: Gate
 ) -> None:
     """From the laptop, with the coordinator in the middle of its grid."""
-    place.copy.quantgrid("launch", "--on", "plain")
+    place.quantgrid("launch", "--on", "plain")
     gate.await_starts(2)
 
-    place.copy.quantgrid("stop")
+    place.quantgrid("stop")
 
     assert not any(map(is_alive, gate.pids()))
     place.assert_paid()
@@ -189,7 +189,7 @@ def _all_done_with_faults(folder: Path, count: int, rate: float, seed: int) -> N
             ended.append(place.snakemake(code=None))
         assert ended[-1].code == 0, ended[-1].text[-3000:]
         place.double.change(nemesis={"rate": 0.0, "seed": 0, "kinds": []})
-        place.copy.quantgrid("stop")
+        place.quantgrid("stop")
 
         assert gate.starts() == dict.fromkeys(map(str, rates), 1)
         assert len(rows(place.copy, "waiting")) == count

@@ -10,7 +10,7 @@ from typing import IO
 
 from quantgrid import layout, outlook, standing
 from quantgrid.errors import Fault, HoldRefusal
-from quantgrid.rental.coordinating import Coordinator, find_platform
+from quantgrid.rental.coordinating import Coordinator, find_launched
 from quantgrid.screen import Screen
 from quantgrid.standing import Standing, State
 
@@ -44,19 +44,19 @@ def main(options: argparse.Namespace) -> int:
             where=seen.root,
             do="Type `quantgrid attach` there; `quantgrid status` shows here how far it is.",
         )
-    if not seen.state.is_live and (platform := find_platform(Path.cwd())):
-        return _rented(platform)
+    if not seen.state.is_live and (launched := find_launched(Path.cwd())):
+        return _rented(*launched)
     if not seen.state.is_live:
         print("\n".join(outlook.lines(seen)))
         return _exit_code(seen)
     return _Follower(seen, options.lines).follow()
 
 
-def _rented(platform: str) -> int:
+def _rented(platform: str, overrides: dict[str, str]) -> int:
     """Follow a coordinator; its files come home when it has ended."""
     root = Path.cwd()
     try:
-        ended = Coordinator.of(root, root, platform).attach()
+        ended = Coordinator.of(root, root, platform, overrides).attach()
     except KeyboardInterrupt:
         return _LEFT
     print(ended.sentence or f"done: the coordinator on {platform} ended; Snakemake folds here.")

@@ -118,10 +118,11 @@ def _given(arguments: list[str]) -> list[str]:
 
 def _rented(root: Path, code: Path, platform: str, arguments: list[str]) -> int:
     """Start a coordinator: the controller as a small job on a rented platform."""
-    from quantgrid.rental.coordinating import Coordinator  # most controllers run here
+    from quantgrid.rental.coordinating import Coordinator, overrides_of
 
     with _alone(root):
-        lease = Coordinator.of(code, root, platform).launch(arguments)
+        coordinator = Coordinator.of(code, root, platform, overrides_of(arguments))
+        lease = coordinator.launch(arguments)
     print(f"Launched on {lease.platform}, machine {lease.machine}.  This computer may be closed.")
     print("  quantgrid attach   follow it (Ctrl-C only leaves)")
     print("  quantgrid leases   what is rented, and what it may still cost")

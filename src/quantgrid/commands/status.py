@@ -13,7 +13,7 @@ from quantgrid import gridmap, outlook, standing
 from quantgrid.errors import QuantgridError
 from quantgrid.gridlook import Look, look
 from quantgrid.load import load_settings
-from quantgrid.rental.coordinating import find_platform
+from quantgrid.rental.coordinating import find_launched
 from quantgrid.screen import Screen
 from quantgrid.slurm import outlook as slurm
 from quantgrid.standing import Standing
@@ -67,8 +67,8 @@ def _watch(options: argparse.Namespace) -> int:
 
 def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
     told = [*outlook.lines(seen), *slurm.lines(seen.root)]
-    if platform := find_platform(Path.cwd()):
-        told.append(f"rented    a coordinator on {platform}; `quantgrid attach` follows it")
+    if launched := find_launched(Path.cwd()):
+        told.append(f"rented    a coordinator on {launched[0]}; `quantgrid attach` follows it")
     if options.short:
         return told
     try:

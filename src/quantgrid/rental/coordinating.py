@@ -8,7 +8,7 @@ there ends all that it rents.
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import join
 from typing import NamedTuple
@@ -16,20 +16,21 @@ from typing import NamedTuple
 from quantgrid import atomic, layout, workspace
 from quantgrid.archive import opened
 from quantgrid.errors import HoldRefusal, PlatformFault
-from quantgrid.load import load_platform, load_settings
+from quantgrid.load import load_grid, load_platform, load_settings
 from quantgrid.rental import reach, renting
 from quantgrid.rental.collecting import Outcome
 from quantgrid.rental.facts import Facts, facts_of
 from quantgrid.rental.lease import Lease, Phase
 from quantgrid.rental.packing import Kind
 from quantgrid.rental.register import Register
-from quantgrid.rental.requests import Job, Requests
+from quantgrid.rental.requests import Job, Requests, programs
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import Tenant
 from quantgrid.settings import Settings
 from quantgrid.store import open_store
 
 RULE = "coordinator"
+_CONFIG = {"--config", "-C"}
 
 
 class Coordinator(NamedTuple):
@@ -48,13 +49,15 @@ class Coordinator(NamedTuple):
     facts: Facts
 
     @classmethod
-    def of(cls, code: Path, root: Path, platform: str) -> "Coordinator":
-        """The coordinator that a person means.
+    def of(
+        cls, code: Path, root: Path, platform: str, overrides: Mapping[str, str]
+    ) -> "Coordinator":
+        """The coordinator that a person means; `overrides` are those of `--config`.
 
         Raises:
             ConfigRefusal: when the platform is none, rents nothing or cannot reach the archive.
         """
-        settings, facts = load_settings(code, {}), facts_of(load_platform(code, platform))
+        settings, facts = load_settings(code, overrides), facts_of(load_platform(code, platform))
         reach.refuse_unreachable(facts, settings.archive)
         extra = tuple(facts.coordinator.get("secrets", ()))
         return cls(code, root, settings, facts._replace(secrets=(*facts.secrets, *extra)))
@@ -77,7 +80,8 @@ class Coordinator(NamedTuple):
         for ended in self._rounds(tenant):
             lease = _own(tenant)
             if lease and lease.phase is Phase.RUNNING:
-                atomic.publish_json(self.root / layout.COORDINATOR, {"platform": self.facts.name})
+                told = {"platform": self.facts.name, "overrides": overrides_of(arguments)}
+                atomic.publish_json(self.root / layout.COORDINATOR, told)
                 return lease
             if ended:
                 raise PlatformFault("the coordinator did not come to work", seen=ended.sentence)
@@ -125,7 +129,8 @@ class Coordinator(NamedTuple):
 
     def _requests(self) -> Requests:
         store, grid = open_store(self.settings.archive, self.root), self.settings.grid
-        return Requests(self.code, self.root, store, self.facts, grid, ())
+        own = programs(load_grid(self.code, grid).own)
+        return Requests(self.code, self.root, store, self.facts, grid, own)
 
     def _kind(self) -> Kind:
         device = str(self.facts.coordinator.get("device", self.facts.device))
@@ -152,7 +157,7 @@ class Coordinator(NamedTuple):
         if not any(each.split("=")[0] == "--profile" for each in words):
             words = ["--profile", layout.profile(self.facts.name), *words]
         archive = f"archive={open_store(self.settings.archive, self.root).address}"
-        place = next((n for n, each in enumerate(words) if each in {"--config", "-C"}), None)
+        place = next((n for n, each in enumerate(words) if each in _CONFIG), None)
         if place is None:
             return [*words, "--config", archive, f"platform={self.facts.name}"]
         return [*words[: place + 1], archive, f"platform={self.facts.name}", *words[place + 1 :]]
@@ -172,13 +177,25 @@ def find_lease(code: Path, root: Path) -> Lease | None:
     return None
 
 
-def find_platform(root: Path) -> str | None:
-    """Where a working copy launched a coordinator whose end nobody saw yet."""
+def find_launched(root: Path) -> tuple[str, dict[str, str]] | None:
+    """Platform and overrides of a coordinator of a working copy whose end nobody saw yet."""
     try:
         found = json.loads((root / layout.COORDINATOR).read_bytes())
-        return str(found["platform"])
+        return str(found["platform"]), dict(found["overrides"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+def overrides_of(arguments: Sequence[str]) -> dict[str, str]:
+    """What `--config key=value ...` among Snakemake's arguments says."""
+    found: dict[str, str] = {}
+    is_config = False
+    for word in arguments:
+        is_config = word in _CONFIG or (is_config and not word.startswith("-"))
+        key, separator, value = word.partition("=")
+        if is_config and separator:
+            found[key] = value
+    return found
 
 
 def _own(tenant: Tenant) -> Lease | None:

@@ -20,7 +20,7 @@ from quantgrid.errors import QuantgridError
 from quantgrid.rental import reach, renting
 from quantgrid.rental.collecting import Outcome
 from quantgrid.rental.facts import facts_of
-from quantgrid.rental.requests import Job, Requests, refuse_uncleared
+from quantgrid.rental.requests import Job, Requests, programs, refuse_uncleared
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import Tenant
 
@@ -162,21 +162,15 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             platform = reach.connect(facts)
             self.is_paid = plan.platform.is_paid
             self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
-            programs = {_program(cell.script) for cell in plan.lineage.own.values()}
             self.requests = Requests(
                 plan.code,
                 plan.root,
                 archive.store,
                 facts,
                 plan.settings.grid,
-                sorted(filter(None, programs)),
+                programs(plan.lineage.own.values()),
             )
         return self.requests
-
-
-def _program(script: Any) -> str:
-    """What travels of somebody's own program: its folder, or the file alone."""
-    return str(script.folder or (script.program if script.is_file else ""))
 
 
 def _told(job: Any) -> Job:

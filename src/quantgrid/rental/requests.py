@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from quantgrid import layout
 from quantgrid.errors import BudgetRefusal
+from quantgrid.own_script import OwnCell
 from quantgrid.rental import bundle
 from quantgrid.rental.facts import Facts
 from quantgrid.rental.packing import Kind
@@ -127,6 +128,13 @@ def _links(spec: Mapping[str, Any]) -> Iterable[str]:
     for stage in spec.get("stages", ()):
         state = layout.state_folder(Path(), spec["cell"], stage["name"], stage["fingerprint"])
         yield layout.link_file(state).as_posix()
+
+
+def programs(cells: Iterable[OwnCell]) -> list[str]:
+    """What travels of programs of their own: the folder of each, or its file alone."""
+    scripts = [cell.script for cell in cells]
+    found = {each.folder or (each.program if each.is_file else "") for each in scripts}
+    return sorted(found - {""})
 
 
 _UNCLEARED = {"probe"}
