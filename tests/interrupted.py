@@ -44,8 +44,11 @@ class Fault:
 
     @property
     def codes(self) -> set[int]:
-        """How the link may end; every link may also be done before its fault comes."""
-        ends = {"term": 75, "int": 75, "kill": -9, "publication": -9, "full-term": 71}
+        """How the link may end; every link may also be done before its fault comes.
+
+        A disk that is full at a save ends nothing; one that is full at the end publishes nothing.
+        """
+        ends = {"term": 75, "int": 75, "kill": -9, "publication": -9, "full-term": 71, "full": 71}
         return {0, ends.get(self.kind, 0)}
 
 
