@@ -30,6 +30,7 @@ def test_smoke_passes_when_the_science_is_whole(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 def test_prediction_is_within_a_fifth_when_five_cells_are_computed(tmp_path: Path) -> None:
     """CPU seconds of the jobs of five cells, predicted by probes, against their links."""
     copy = lay(tmp_path / "copy", light=False)

@@ -1,10 +1,12 @@
 """On a platform that is paid nothing is trained, held or prepared before its clearance."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from quantgrid.clock import timestamp
 from working_copy import CELLS, WorkingCopy
 
 PAID = (
@@ -22,7 +24,7 @@ def clearances(copy: WorkingCopy) -> list[Path]:
 
 
 def holds(copy: WorkingCopy) -> list[Path]:
-    """Every key of every hold that was ever taken: nothing removes them while a grid is new."""
+    """The keys of holds; those of finished jobs are cleared."""
     return sorted((copy / "archive/holds").rglob("*"))
 
 
@@ -41,6 +43,7 @@ def test_nothing_is_held_when_a_script_cannot_be_imported(fresh: WorkingCopy) ->
     assert not clearances(fresh)
     assert not list(fresh.root.glob("receipts/*/*/*.json"))
     assert not (fresh / "volume/corpora").exists()
+    assert [path.name for path in (fresh / "logs/receipts").iterdir()] == ["screens"]
 
 
 def test_plan_is_refused_at_once_when_nothing_may_be_spent(fresh: WorkingCopy) -> None:
@@ -56,14 +59,18 @@ def test_plan_is_refused_at_once_when_nothing_may_be_spent(fresh: WorkingCopy) -
 def test_clearance_comes_first_when_the_platform_is_paid(
     fresh: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the history of the archive: each hold is younger; records name it; a price voids it."""
+    """By the history of the archive: each attempt is younger; records name it; a price voids it."""
     monkeypatch.setenv("LIGHT_WORK_S", "0.5")
 
     jobs = fresh.snakemake(*PAID, grid="").jobs
     screens = {"compile": 1, "smoke": 1, "probe": 4, "budget": 1, "clearance": 1}
     assert screens.items() <= jobs.items()
     (clearance,) = clearances(fresh)
-    assert min(path.stat().st_mtime for path in holds(fresh)) > clearance.stat().st_mtime
+    records = [json.loads(path.read_bytes()) for path in fresh.root.glob("archive/*/*/*/*/*.json")]
+    begun = [link["started"] for record in records for link in record.get("links", ())]
+    cleared = datetime.fromtimestamp(clearance.stat().st_mtime, UTC)
+    assert len(begun) >= CELLS
+    assert timestamp(cleared) <= min(begun)
     results = [json.loads(path.read_bytes()) for path in fresh.root.glob("results/*/*/result.json")]
     assert len(results) == CELLS
     assert {each["clearance"]["fingerprint"] for each in results} == {clearance.name.split(".")[1]}
