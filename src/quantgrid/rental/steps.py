@@ -197,7 +197,8 @@ def _reconcile(at: _At) -> Step:
     limits = at.terms.limits  # a call that was given up may still be done, and then hide
     patience_s = max(at.terms.look_s, limits.create_s + limits.visible_s)
     if looks >= at.terms.looks and at.age_s >= patience_s:
-        return at.gone(End.CANCELLED if at.lease.is_cancelled else End.NEVER_MADE)
+        end = End.CANCELLED if at.lease.is_cancelled else End.NEVER_MADE
+        return at.to(Phase.GONE, end=end, machine="", gone_s=at.now_s)  # perhaps it was, unseen
     return at.stay(Find(), looks=looks)
 
 
