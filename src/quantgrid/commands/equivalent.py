@@ -36,6 +36,7 @@ from quantgrid.lineage import ABSENT, Lineage, Science, trace
 from quantgrid.load import load_grid
 from quantgrid.spec import BASE, Cell
 from quantgrid.store import open_store
+from quantgrid.untar import extract
 
 HELP = "prove that a change of science changes no number, so that finished cells stay current"
 
@@ -122,7 +123,7 @@ def _lay(root: Path, revision: str, parts: tuple[str, ...], folder: Path) -> Non
     commit = _git(root, "rev-parse", "--verify", f"{revision}^{{commit}}")
     archive = _git(root, "archive", "--format=tar", commit.decode().strip(), "--", *parts)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
+        extract(tar, folder)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from quantgrid import atomic, layout
 from quantgrid.errors import ConfigRefusal, DataFault, Refusal
 from quantgrid.store import Store
+from quantgrid.untar import extract
 
 BUNDLE_LIMIT = 32 << 20
 """Bytes; sources are a hundredth of it, data belongs on a volume or into the archive."""
@@ -143,7 +144,7 @@ def unpack(store: Store, digest: str, folder: Path) -> None:
     beside = folder.with_name(f"{folder.name}.{os.urandom(4).hex()}")
     beside.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        tar.extractall(beside, filter="data")
+        extract(tar, beside)
     beside.rename(folder)
     atomic.sync_folder(folder.parent)
 
