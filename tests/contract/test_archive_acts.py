@@ -255,7 +255,7 @@ def test_fold_leaves_whole_results_when_the_disk_is_full(
 ) -> None:
     """Each result that is there is whole and in the ledger; with room the fold goes on."""
     call = calling(root, address, small_disk.root)
-    small_disk.resize(40)
+    small_disk.resize(88)
 
     done = call("fold", "--grid", "smoke")
 

@@ -163,4 +163,6 @@ def test_status_shows_map_or_why_there_is_none_when_called(desk: Desk) -> None:
     assert data["cells"][CELL] == "archived"
     assert "No controller has run" in odd.stdout
     assert "no map: refused:" in odd.stdout
+    assert max(map(len, odd.stdout.splitlines())) <= 80
+    assert json.loads(status("--grid", "somke", "--json").stdout)["cells"] is None
     assert "no map" not in status("--short", "--grid", "somke").stdout

@@ -128,7 +128,10 @@ with workspace.attempt(Path(), CLOCK) as folder:
     said, _ = maker.communicate("go on\n", timeout=BOUND_S)
 
     assert said == "True\n"
-    assert clearing.communicate(timeout=BOUND_S)[0] == "0\n"
+    assert clearing.communicate(timeout=BOUND_S)[0] in {
+        "0\n",
+        "1\n",
+    }  # its maker may be gone by now
 
 
 def test_clear_dead_finds_nothing_when_nothing_was_attempted(tmp_path: Path) -> None:

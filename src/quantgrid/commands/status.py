@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]
     try:
         return [*told, "", *_map(_look(seen, options), width)]
     except QuantgridError as error:
-        return [*told, "", f"no map: {error}"]
+        return [*told, "", *textwrap.wrap(f"no map: {error}", width, break_long_words=False)]
 
 
 def _map(found: Look, width: int) -> Sequence[str]:
@@ -103,7 +104,10 @@ def _to_json(seen: Standing, options: argparse.Namespace) -> dict[str, Any]:
     facts = outlook.to_json(seen) | {"slurm": slurm.to_json(seen.root)}
     if options.short:
         return facts
-    found = _look(seen, options)
+    try:
+        found = _look(seen, options)
+    except QuantgridError as error:
+        return {**facts, "cells": None, "problem": str(error)}
     cells = {f"{spot.base}/{spot.variant}": str(spot.state) for spot in found.spots}
     counts = {str(state): number for state, number in found.counts.items()}
     return {**facts, "cells": cells, "counts": counts, "waits": dict(found.waits)}
