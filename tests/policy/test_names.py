@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +65,10 @@ def test_names_use_the_glossary_when_source_is_read(sources: dict[str, str]) -> 
 def test_names_are_refused_when_one_has_a_banned_word(name: str, planted: str) -> None:
     """The policy sees a banned word in each kind of name."""
     assert len(list(offenders(name, planted))) == 1
+
+
+def test_test_modules_have_names_of_their_own_when_listed(root: Path) -> None:
+    """Without packages pytest imports a module by its name alone: two of one name are an error."""
+    found = Counter(path.name for path in (root / "tests").rglob("test_*.py"))
+
+    assert [name for name, number in found.items() if number > 1] == []
