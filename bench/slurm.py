@@ -62,7 +62,7 @@ for job in waiting:
 FLOOR = """
 import subprocess, sys, time
 for cell in range(int(sys.argv[1])):
-    line = f"exec {sys.executable} {sys.argv[2]} out/{cell}.json"
+    line = f"{sys.executable} {sys.argv[2]} out/{cell}.json"
     subprocess.run(["sbatch", "--quiet", "--time=5", "--mem=100M", "--output=/dev/null",
                     "--job-name=floor", f"--wrap=srun {line}"], check=True)
 while subprocess.run(["squeue", "-h", "-n", "floor"], capture_output=True).stdout:
