@@ -154,5 +154,6 @@ def test_job_that_somebody_cancels_stays_cancelled(
 
     said = (copy / "said").read_text()
     assert "somebody cancelled SLURM job" in said
-    assert starts(cluster, copy)["receipts/trunk/n0-s0/16384"] == 1
+    # accounting hears of a cancelled job a moment later
+    until(lambda: starts(cluster, copy)["receipts/trunk/n0-s0/16384"] == 1, copy)
     assert list((copy / "volume/state").glob("*/*/*.links.json"))
