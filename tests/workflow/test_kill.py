@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from working_copy import WorkingCopy, lay, once, run_light
 
 KILLS = 12
 KILLS_NIGHTLY = 200
-LONGEST_S = 6.0
 CHAINS = 3
-RESTARTS = 6
+RESTARTS = 3
 TIMES = {"wall_s", "cpu_s"}
 
 STEPS = (
@@ -81,15 +81,16 @@ def kill_often(root: Path, count: int, expected: dict[str, Any], *, light: bool 
     """Kill `count` times in all, `RESTARTS` times per working copy, and compare each copy."""
     seed = seed_of_today()
     print(f"QG_TEST_SEED={seed}")
-    longest_s = LONGEST_S if light else 8 * LONGEST_S
-    plan = times(seed, count, longest_s)
+    begin_s = time.monotonic()  # kills are uniform over a run as long as this machine takes for it
+    assert finish(lay(root / "timed", light=light)) == expected
+    plan = times(seed, count, time.monotonic() - begin_s)
     hits = 0
     for number, start in enumerate(range(0, count, RESTARTS)):
         copy = lay(root / f"copy{number}", light=light)
         hits += sum(Killer(copy, GRID).at_time(after) for after in plan[start : start + RESTARTS])
         assert finish(copy) == expected, f"QG_TEST_SEED={seed}"
         assert copy.look(grid=GRID).jobs == {}
-    assert hits >= count / 12, f"only {hits} of {count} kills met a running grid"
+    assert hits >= count / 4, f"only {hits} of {count} kills met a running grid"
 
 
 @pytest.mark.parametrize("first", range(CHAINS))
