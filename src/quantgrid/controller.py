@@ -49,6 +49,7 @@ class Controller:
         holder = _here(self.clock)._replace(grace_s=self.grace_s)
         self._lock(holder)
         processes.mark_here(holder.id)
+        _hear_aside(signal.SIGTERM)
         _outlive_terminal(self.root / layout.controller_log(holder.id), self.clock)
         workspace.clear_dead(self.root)
         for folder in (*layout.PUBLISHED, layout.CONTROLLERS):
@@ -124,6 +125,28 @@ def _here(clock: Clock) -> Holder:
     )
 
 
+# -- signals --------------------------------------------------------------------------------------
+
+
+def _hear_aside(number: int) -> None:
+    """Let a thread do what a signal asks for, where the program has its own answer to it.
+
+    Snakemake's answer to SIGTERM takes the scheduler's lock.  Python gives it in the main thread,
+    which mostly has that lock when jobs begin or end, and would then wait for itself for ever.
+    """
+    answer = signal.getsignal(number)
+    if not callable(answer):
+        return
+    heard, tell = os.pipe()
+
+    def listen() -> None:
+        while os.read(heard, 1):
+            answer(number, None)
+
+    threading.Thread(target=listen, name="signals", daemon=True).start()
+    signal.signal(number, lambda *_: os.write(tell, b"."))
+
+
 # -- the terminal ---------------------------------------------------------------------------------
 
 
@@ -144,7 +167,7 @@ def _watch(terminals: list[int], log: Path, clock: Clock) -> None:
     poll = select.poll()
     poll.register(terminals[-1], 0)  # POLLHUP and POLLERR come unasked
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
-        pass
+        _hear_aside(signal.SIGTERM)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab", buffering=0) as file:
         file.write(f"The terminal was closed at {timestamp(clock.now())}; it goes on.\n".encode())

@@ -131,3 +131,26 @@ def test_controller_clears_nothing_when_it_is_refused(tmp_path: Path) -> None:
 
     assert path.exists()
     first.communicate("end\n", timeout=BOUND_S)
+
+
+_LOCKED = """
+import os, signal, sys, threading
+from pathlib import Path
+from quantgrid.controller import Controller
+from quantgrid.store.folder import FolderStore
+lock, heard = threading.Lock(), threading.Event()
+def answer(*_):
+    with lock:
+        heard.set()
+signal.signal(signal.SIGTERM, answer)
+Controller(Path(sys.argv[1]), FolderStore(Path(sys.argv[1]) / "archive")).start()
+with lock:
+    os.kill(os.getpid(), signal.SIGTERM)
+    print("asked", flush=True)
+print(heard.wait(60))
+"""
+
+
+def test_controller_is_not_stuck_when_sigterm_comes_while_it_holds_a_lock(tmp_path: Path) -> None:
+    """Snakemake answers SIGTERM under a lock that its main thread may have at that moment."""
+    assert python(_LOCKED, str(tmp_path), cwd=tmp_path) == (0, "asked\nTrue\n")

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from checkpoint_parts import HandClock
 from quantgrid import layout, processes
 from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
 from quantgrid.slurm import ask, batch, queue, size
 from quantgrid.slurm.batch import Order
+from quantgrid.slurm.follow import Follower, Manners
 from quantgrid.slurm.ledger import Entry, Ledger
 from quantgrid.slurm.queue import Queue, Seen
 
@@ -233,6 +235,32 @@ def test_call_of_sbatch_gives_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tool(tmp_path, "sbatch", "cat > /dev/null; echo '123;lab'", monkeypatch)
 
     assert Queue("n").submit(["sbatch"], "true") == "123"
+
+
+@pytest.mark.parametrize("code", [0, 70, 75])
+def test_submission_without_an_answer_is_followed_when_it_ended_before_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Its code tells that it began, so nobody waits for SLURM to tell of it, and it runs once."""
+    monkeypatch.chdir(tmp_path)
+    play(tmp_path, "true")  # srun is there
+    taken = "for word; do case $word in --comment=*) echo ${word#--comment=} >> taken;; esac; done"
+    lost = "echo 'Socket timed out on send/recv operation' >&2; exit 1"
+    tool(tmp_path / "bin", "sbatch", f"{taken}; SLURM_JOB_ID=12 sh; {lost}", monkeypatch)
+    list_all = 'while read c; do echo "12|COMPLETED|$c|n1"; done < taken'
+    tool(tmp_path / "bin", "squeue", list_all, monkeypatch)
+    queue_, clock = Queue("n"), HandClock()
+    follower = Follower(tmp_path, queue_, clock, Manners(), lambda _: None)
+    follower.begin(order(f"exit {code}"), is_retry=False)
+
+    assert follower.look_around({SUBJECT}) == []
+    clock.seconds += 2
+    ended = follower.look_around({SUBJECT})
+
+    verdicts = {0: ["done"], 70: ["failed"], 75: []}
+    assert [judgement.verdict for _, judgement in ended] == verdicts[code]
+    assert Ledger(tmp_path).read(SUBJECT).open is None
+    assert len((tmp_path / "taken").read_text().split()) == 1
 
 
 def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

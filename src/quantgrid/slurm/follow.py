@@ -133,7 +133,8 @@ class Follower:
         entry = self._entries[subject]
         if entry.open is None:
             return self._submit(entry)
-        if not entry.open.job and not self._is_resolved(entry, entry.open):
+        # one that left a code has begun; when all have, SLURM is not asked and could not tell
+        if code is None and not entry.open.job and not self._is_resolved(entry, entry.open):
             return Judgement(Verdict.WAIT)
         entry = self._entries[subject]
         if entry.open is None:
