@@ -14,7 +14,6 @@ import yaml
 
 from detached import await_true
 from quantgrid.rental.register import Register
-from quantgrid.rental.spend import microusd
 from quantgrid.store.folder import FolderStore
 from rehearsal.plain.double import Double, running
 from working_copy import Outcome, WorkingCopy, lay
@@ -132,20 +131,13 @@ class RentedCopy:
         """What the controllers wrote down."""
         return Register(FolderStore(self.root / "archive"))
 
-    def assert_paid(self, *, within: float = 0.1) -> None:
+    def assert_paid(self) -> None:
         """Nothing bills, every promise has its cost, and the ledger is the platform's bill."""
         assert self.double.billing() == []
         books = self.register().books()
-        costs = {each.nonce: each for each in books.costs}
-        assert {each.nonce for each in books.promises} == costs.keys()
-        spent = sum(microusd(c.microusd_per_h, c.begin_s, c.end_s) for c in costs.values())
-        bill = self.double.bill_usd() * 1e6
-        assert bill <= spent <= bill + len(costs) * _slack_microusd() + bill * within, (spent, bill)
-
-
-def _slack_microusd() -> float:
-    """What a lease costs by our books beside its machine: intent before, two looks after."""
-    return 0.36e6 / 3600 * 15
+        assert {each.nonce for each in books.promises} == {each.nonce for each in books.costs}
+        spent = sum(span.cost for span in books.spent())
+        assert spent == round(self.double.bill_usd() * 1e6), books.unbilled()
 
 
 @contextmanager

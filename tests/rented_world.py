@@ -5,7 +5,8 @@ docs/formats/rental.md asks of them; the nemesis lets calls fail before and afte
 hides fresh machines, kills machines and controllers, and freezes both.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -17,12 +18,14 @@ from quantgrid.rental.lease import End, Exit, Lease, Terms
 from quantgrid.rental.port import (
     Account,
     Candidate,
+    Ended,
     Limits,
     Machine,
     MachineState,
     Name,
     Order,
     Price,
+    Statement,
     VolumeFacts,
 )
 from quantgrid.rental.register import exit_bytes, sign_key
@@ -85,10 +88,10 @@ class World:
         """All machines that ever were there for a subject."""
         return [m for m in self.machines.values() if m.name.subject == subject[:12]]
 
-    def bill(self, now_s: float | None = None) -> float:
-        """Micro-dollars: seconds times price, by the platform's own count."""
+    def bill(self, now_s: float | None = None) -> int:
+        """Micro-dollars: seconds times price of each machine, rounded up, by its own count."""
         now_s = self.now_s if now_s is None else now_s
-        return sum(m.cost(now_s) for m in self.machines.values())
+        return sum(math.ceil(m.cost(now_s)) for m in self.machines.values())
 
     def create(self, order: Order) -> "Rented":
         machine = Rented(self, f"m{len(self.machines)}", order)
@@ -354,6 +357,21 @@ class MemoryPlatform:
         machine.end()
         if self.world.nemesis.strikes():
             raise CallFault(Trouble.RETRY, Call.STOP, seen="the reply was lost")
+
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:
+        self._begin(Call.STATEMENTS)
+        if self.world.nemesis.strikes():
+            return {}  # later
+        return dict(self._statements(ended))
+
+    def _statements(self, ended: Sequence[Ended]) -> Iterator[tuple[str, Statement]]:
+        for name in (each.name for each in ended):
+            named = [m for m in self.world.machines.values() if m.name == name]
+            ends_s = [m.ended_s for m in named if m.ended_s is not None]
+            if len(ends_s) == len(named):
+                begin_s, end_s = min((m.begin_s for m in named), default=0.0), max([0.0, *ends_s])
+                amount = sum(math.ceil(m.cost(end_s)) for m in named)
+                yield str(name), Statement(amount, math.floor(begin_s), math.ceil(end_s))
 
     def logs(self, machine: str, tail: int) -> str:
         self._begin(Call.LOGS)

@@ -3,18 +3,20 @@
 It is the only module here that knows the product, and the product does not know it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quantgrid.rental.errors import Call, CallFault, Trouble
 from quantgrid.rental.port import (
     Account,
     Candidate,
+    Ended,
     Limits,
     Machine,
     MachineState,
     Order,
     Price,
+    Statement,
     VolumeFacts,
 )
 from rehearsal.plain import client
@@ -121,6 +123,11 @@ class PlainPlatform:
     def logs(self, id: str, tail: int, /) -> str:  # noqa: A002 - the platform's word
         """See `Platform.logs`."""
         return str(self._call(Call.LOGS, machine=id, tail=tail))
+
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:
+        """See `Platform.statements`; here it is said as soon as all machines of a name ended."""
+        told = self._call(Call.STATEMENTS, names=[str(each.name) for each in ended])
+        return {name: Statement(*words) for name, words in told.items()}
 
     def _call(self, call: Call, **arguments: Any) -> Any:
         unknown = Trouble.AMBIGUOUS if call is Call.LAUNCH else Trouble.RETRY

@@ -1,6 +1,7 @@
 """The platform itself: one JSON line in, one JSON line out, and everything else on disk."""
 
 import json
+import math
 import os
 import socketserver
 import threading
@@ -200,6 +201,19 @@ class Server:
         lines = path.read_text(errors="replace").splitlines()[-tail:] if path.exists() else []
         return "\n".join(lines)
 
+    def call_statements(self, account: str, names: list[str]) -> dict[str, list[int]]:
+        """What all machines of a name did cost, nothing if there were none; not while one lives."""
+        found: dict[str, list[int]] = {}
+        for name in names:
+            ours = (m for m in self.state.machines.values() if m.account == account)
+            named = [m for m in ours if m.name == name]
+            if all(m.ended_s for m in named):
+                begin_s = min((m.begin_s for m in named), default=0.0)
+                end_s = max((m.ended_s for m in named), default=0.0)
+                amount = sum(m.cost_microusd(end_s) for m in named)
+                found[name] = [amount, math.floor(begin_s), math.ceil(end_s)]
+        return found
+
     def _visible(self, account: str) -> list[dict[str, Any]]:
         hidden = self._newest[-1:] if self._is_stale else []
         down, now_s = self.state.world["regions_down"], time.time()
@@ -219,7 +233,7 @@ class Server:
 
     def _bill(self, account: str) -> float:
         machines = [m for m in self.state.machines.values() if m.account == account]
-        return sum(m.cost_usd(time.time()) for m in machines)
+        return sum(m.cost_microusd(time.time()) for m in machines) / 1e6
 
     # -- what a test may do ------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ FOLDER/calls.jsonl           every call and what became of it, without tokens an
 """
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -61,9 +62,13 @@ class Machine:
     ended_s: float = 0.0
     exit_code: int | None = None
 
-    def cost_usd(self, now_s: float) -> float:
-        """Seconds of the double's clock times price, until its last process was gone."""
-        return ((self.ended_s or now_s) - self.begin_s) * self.price_usd / 3600
+    def cost_microusd(self, now_s: float) -> int:
+        """Seconds of the double's clock times price, until its last process was gone; rounded up.
+
+        The account pays whole micro-dollars for each machine.
+        """
+        seconds = (self.ended_s or now_s) - self.begin_s
+        return math.ceil(seconds * self.price_usd * 1e6 / 3600)
 
 
 def write(path: Path, text: str) -> None:

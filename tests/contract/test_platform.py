@@ -14,7 +14,7 @@ import pytest
 from platform_worlds import OWNER, SLEEP, PlatformWorld, fresh, launched, running, until
 
 from quantgrid.rental.errors import CallFault
-from quantgrid.rental.port import MachineState
+from quantgrid.rental.port import Ended, MachineState
 
 # -- a machine and its life ------------------------------------------------------------------------
 
@@ -230,3 +230,32 @@ def test_bill_is_seconds_times_price_when_a_machine_ran(world: PlatformWorld) ->
 
     assert 0 < cost <= most * 1.01 + 1
     assert world.bill_microusd() - before == pytest.approx(cost)
+
+
+def test_statement_is_the_bill_when_a_machine_ended(world: PlatformWorld) -> None:
+    """Nothing is said of a living machine; of an ended one the bill, or nothing (yet)."""
+    name, before = fresh(), world.bill_microusd()
+    machine = world.platform.launch(world.order(name, SLEEP))
+    running(world, machine.id)
+    asked = Ended(name, machine.id, 0.0, time.time())
+    assert world.platform.statements([asked]) == {}
+    world.platform.stop(machine.id)
+    until(lambda: world.billing() == set())
+    cost = world.bill_microusd() - before
+    world.advance(5)
+
+    told = world.platform.statements([asked])
+
+    assert told.keys() <= {str(name)}
+    for statement in told.values():
+        assert statement.microusd == pytest.approx(cost, abs=1)
+        assert statement.begin_s < statement.end_s
+
+
+def test_statement_is_nothing_when_no_machine_was_made(world: PlatformWorld) -> None:
+    """No figure for a machine that never was, or the platform's own word that it cost nothing."""
+    name = fresh()
+
+    told = world.platform.statements([Ended(name, "", 0.0, time.time())])
+
+    assert [each.microusd for each in told.values()] in ([], [0])

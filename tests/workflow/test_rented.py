@@ -190,6 +190,7 @@ def _all_done_with_faults(folder: Path, count: int, rate: float, seed: int) -> N
         assert ended[-1].code == 0, ended[-1].text[-3000:]
         place.double.change(nemesis={"rate": 0.0, "seed": 0, "kinds": []})
         place.quantgrid("stop")
+        place.quantgrid("reap", "--platform", "plain")  # asks once more for bills
 
         assert gate.starts() == dict.fromkeys(map(str, rates), 1)
         assert len(rows(place.copy, "waiting")) == count

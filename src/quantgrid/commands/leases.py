@@ -11,7 +11,7 @@ from quantgrid.clock import timestamp
 from quantgrid.load import load_settings
 from quantgrid.rental.lease import Lease, Phase, Signs
 from quantgrid.rental.register import Register
-from quantgrid.rental.spend import Books, dollars
+from quantgrid.rental.spend import Books, dollars, microusd
 from quantgrid.store import open_store
 
 HELP = "show rented machines, how they do and what they may still cost; ends nothing"
@@ -74,6 +74,7 @@ def _money(books: Books, now_s: float) -> dict[str, int]:
         "spent_microusd": sum(span.cost for span in books.spent()),
         "promised_microusd": sum(span.cost for span in books.owed(now_s)),
         "microusd_per_h": books.per_hour(),
+        "unbilled_microusd": sum(microusd(*cost[3:], *cost[1:3]) for cost in books.unbilled()),
     }
 
 
@@ -88,4 +89,6 @@ def _line(shown: dict[str, Any]) -> str:
 def _sum(count: int, money: dict[str, int]) -> str:
     spent, promised = dollars(money["spent_microusd"]), dollars(money["promised_microusd"])
     rate = dollars(money["microusd_per_h"])
-    return f"{count} leases; {rate} an hour now, up to {promised} to come, {spent} spent."
+    unbilled = money["unbilled_microusd"]
+    ours = f", {dollars(unbilled)} of it by our own measure until it is billed" if unbilled else ""
+    return f"{count} leases; {rate} an hour now, up to {promised} to come, {spent} spent{ours}."

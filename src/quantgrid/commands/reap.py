@@ -11,6 +11,7 @@ from quantgrid.rental.facts import Facts
 from quantgrid.rental.reach import connect
 from quantgrid.rental.reaping import Finding
 from quantgrid.rental.register import Register
+from quantgrid.rental.settling import Settling
 from quantgrid.rental.stepping import rented
 from quantgrid.store import open_store
 
@@ -26,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look on every platform that the configuration knows.
+    """Look on every platform that the configuration knows, and ask for the bills of what ended.
 
     Raises:
         PlatformFault: when a machine is still there after the wait.
@@ -44,6 +45,8 @@ def _reap(facts: Facts, register: Register, options: argparse.Namespace) -> int:
     try:
         platform = connect(facts)
         found = look(platform, register)
+        now_s = register.store.now().timestamp()
+        Settling(platform, register).go(register.books(), platform.whoami().id, now_s)
     except QuantgridError as error:  # the others are looked at all the same
         print(error, file=sys.stderr)
         return error.exit_code

@@ -43,6 +43,7 @@ class Call(StrEnum):
     OBSERVE = "observe"
     STOP = "stop"
     LOGS = "logs"
+    STATEMENTS = "statements"
 
 
 class CallFault(PlatformFault):

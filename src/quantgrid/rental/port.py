@@ -5,6 +5,7 @@ controller and the platform may each have another idea of the time.  Money is wh
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -139,6 +140,36 @@ class VolumeFacts(NamedTuple):
     size_bytes: int
 
 
+class Ended(NamedTuple):
+    """A machine that is gone, and was charged by our own measure.
+
+    Args:
+        name: Its name.
+        id: The platform's id of it; empty when nobody ever saw it, or it was never made.
+        begin_s: From when it was charged.
+        end_s: Until when.
+    """
+
+    name: Name
+    id: str
+    begin_s: float
+    end_s: float
+
+
+class Statement(NamedTuple):
+    """What a machine cost by its platform's own word, and for good.
+
+    Args:
+        microusd: The amount.
+        begin_s: First whole second of what is billed.
+        end_s: Its last one.
+    """
+
+    microusd: int
+    begin_s: int
+    end_s: int
+
+
 class Limits(NamedTuple):
     """What a platform allows and how slow it is; each number has its source where it is declared.
 
@@ -196,6 +227,13 @@ class Platform(Protocol):
         """Ask that a machine ends, for ever; returning says that it was asked, not that it ended.
 
         One that is not there is no error, and no proof that it is gone.
+        """
+
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:
+        """What machines did cost, by their names; only figures that will not change any more.
+
+        What is missing is asked for again later, and an adapter whose platform says nothing final
+        says nothing.
         """
 
     def logs(self, id: str, tail: int, /) -> str:  # noqa: A002 - the platform's word

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from quantgrid import layout
 from quantgrid.errors import DataFault, PlatformFault
 from quantgrid.rental.lease import End, Exit, Lease, Signs
-from quantgrid.rental.spend import Books, Cost, Promise
+from quantgrid.rental.spend import Bill, Books, Cost, Promise
 from quantgrid.store import Entry, Store
 
 LEASES, SIGNS, MONEY, OWNER = "leases", "signs", "money", "owner"
-_OVER, _MAY, _DID = "over", "may", "did"
+_OVER, _MAY, _DID, _BILL = "over", "may", "did", "bill"
 BEAT, START, CLAIM, EXIT, DONE = "beat", "start", "claim", "exit", "done"
 
 
@@ -26,6 +26,22 @@ class Numbered(NamedTuple):
 
     number: int
     lease: Lease
+
+
+class Where(NamedTuple):
+    """Where a machine was that cost something: who knows its bill.
+
+    Args:
+        platform: Name of the platform.
+        account: Who paid.
+        name: The machine's name.
+        machine: The platform's id of it; empty when nobody ever saw it.
+    """
+
+    platform: str
+    account: str
+    name: str
+    machine: str
 
 
 class Register:
@@ -132,24 +148,39 @@ class Register:
         words = (promise.subject, promise.grid, promise.begin_s, promise.deadline_s)
         self._put_money(promise.nonce, _MAY, *words, promise.microusd_per_h)
 
-    def charge(self, cost: Cost) -> None:
+    def charge(self, cost: Cost, where: Where | None = None) -> None:
         """Write down what a machine did cost; from now on its promise counts no more."""
-        self._put_money(cost.nonce, _DID, cost.begin_s, cost.end_s, cost.microusd_per_h)
+        data = json.dumps(where._asdict(), sort_keys=True).encode() if where else b""
+        self._put_money(cost.nonce, _DID, *cost[1:], data=data)
+
+    def find_where(self, cost: Cost) -> Where | None:
+        """Where a charged machine was; None when that was not written down."""
+        with suppress(ValueError, TypeError):
+            return Where(**json.loads(self.get(_money_key(cost.nonce, _DID, *cost[1:]))))
+        return None
+
+    def settle(self, bill: Bill) -> None:
+        """Write down what a machine did cost by its platform's word; of two the dearer counts."""
+        self._put_money(bill.nonce, _BILL, *bill[1:])
 
     def books(self) -> Books:
-        """All promises and costs, by one listing and nothing else."""
+        """All promises, costs and bills, by one listing and nothing else."""
         promises, costs = [], []
+        bills: dict[str, Bill] = {}
         for key in self.store.list(layout.rental_key(MONEY)):
             nonce, kind, *words = layout.rental_words(key)
             if kind == _MAY:
                 subject, grid, *numbers = words
                 promises.append(Promise(nonce, subject, grid, *map(int, numbers)))
-            else:
+            elif kind == _DID:
                 costs.append(Cost(nonce, *map(int, words)))
-        return Books(tuple(promises), tuple(costs))
+            else:
+                bill = Bill(nonce, *map(int, words))
+                bills[nonce] = max(bill, bills.get(nonce, bill))
+        return Books(tuple(promises), tuple(costs), tuple(bills.values()))
 
-    def _put_money(self, nonce: str, kind: str, *words: object) -> None:
-        self.store.put_once(layout.rental_key(MONEY, nonce, kind, *map(str, words)), b"")
+    def _put_money(self, nonce: str, kind: str, *words: object, data: bytes = b"") -> None:
+        self.store.put_once(_money_key(nonce, kind, *words), data)
 
     def get(self, key: str) -> bytes:
         """The bytes of a key that is there, asked for once.
@@ -196,6 +227,10 @@ def parse_exit(data: bytes, nonce: str) -> Exit:
 def exit_bytes(record: Exit) -> bytes:
     """What a machine stores last of all."""
     return json.dumps(record._asdict(), sort_keys=True).encode()
+
+
+def _money_key(nonce: str, kind: str, *words: object) -> str:
+    return layout.rental_key(MONEY, nonce, kind, *map(str, words))
 
 
 def _lease_key(subject: str, number: int) -> str:

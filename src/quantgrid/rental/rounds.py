@@ -29,7 +29,8 @@ from quantgrid.rental.lease import (
     Verify,
 )
 from quantgrid.rental.port import Machine, Name, Order, Platform, find_name
-from quantgrid.rental.register import Numbered, Register
+from quantgrid.rental.register import Numbered, Register, Where
+from quantgrid.rental.settling import Settling
 from quantgrid.rental.steps import step
 
 _TOLD = {Trouble.ACCOUNT, Trouble.FATAL}
@@ -121,6 +122,7 @@ class Rounds:
         self._account = ""
         self._volumes: set[str] = set()
         self._books = spend.Books((), ())
+        self._settling = Settling(platform, register)
 
     def want(self, wanted: Wanted) -> None:
         """From the next round on, rent for this; an open lease of the subject is adopted.
@@ -165,6 +167,7 @@ class Rounds:
             )
             with suppress(QuantgridError):
                 self._step(subject, numbered, seen, now_s)
+        self._settling.go(self._books, self._account, now_s)
 
     def _over(self) -> set[str]:
         return {subject for subject, lease in self.last.items() if lease.phase.is_over}
@@ -280,7 +283,9 @@ class Rounds:
                 self._verified[lease.nonce] = self.ways.verify(records)
             case Charge(begin_s, end_s):
                 span = spend.whole(begin_s, end_s) if end_s > begin_s else (int(begin_s),) * 2
-                self.register.charge(spend.Cost(lease.nonce, *span, _per_h(lease)))
+                name = str(lease.name(self.register.owner()))
+                where = Where(lease.platform, lease.account, name, lease.machine)
+                self.register.charge(spend.Cost(lease.nonce, *span, _per_h(lease)), where)
             case Tell(text):
                 self.ways.tell(text)
 

@@ -44,6 +44,22 @@ class Cost(NamedTuple):
     microusd_per_h: int
 
 
+class Bill(NamedTuple):
+    """What a machine did cost by the platform's own word, which counts from when it is known.
+
+    Args:
+        nonce: Of the machine.
+        microusd: The amount.
+        begin_s: First whole second that is billed.
+        end_s: The last one.
+    """
+
+    nonce: str
+    microusd: int
+    begin_s: int
+    end_s: int
+
+
 class Caps(NamedTuple):
     """Bounds in micro-dollars; None where nothing bounds.
 
@@ -78,32 +94,43 @@ def whole(begin_s: float, end_s: float) -> tuple[int, int]:
 
 
 class _Span(NamedTuple):
-    """A time that costs, with what it is for."""
+    """A time that costs, with what it is for; `billed` is what it cost by the platform's word."""
 
     subject: str
     grid: str
     begin_s: int
     end_s: int
     per_h: int
+    billed: int | None = None
 
     def within(self, begin_s: int, end_s: int) -> int:
         """What it costs between two moments."""
-        return microusd(self.per_h, max(self.begin_s, begin_s), min(self.end_s, end_s))
+        first_s, last_s = max(self.begin_s, begin_s), min(self.end_s, end_s)
+        if self.billed is None:
+            return microusd(self.per_h, first_s, last_s)
+        span_s, part_s = max(self.end_s - self.begin_s, 1), max(last_s - first_s, 0)
+        if self.begin_s == self.end_s:  # an amount without a duration falls on its moment
+            part_s = begin_s <= self.begin_s < end_s
+        return -(-self.billed * part_s // span_s)
 
     @property
     def cost(self) -> int:
         """What it costs in all."""
+        if self.billed is not None:
+            return self.billed
         return microusd(self.per_h, self.begin_s, self.end_s)
 
 
 class Books(NamedTuple):
-    """All promises and all costs of a register.
+    """All promises, all costs and all bills of a register.
 
-    A cost whose promise is missing still counts for the day, and for no grid.
+    A cost whose promise is missing still counts for the day, and for no grid.  A cost is our own
+    measure, and counts until the platform's bill of the machine is there.
     """
 
     promises: tuple[Promise, ...]
     costs: tuple[Cost, ...]
+    bills: tuple[Bill, ...] = ()
 
     def open(self) -> tuple[Promise, ...]:
         """Promises whose machines may be there."""
@@ -113,10 +140,18 @@ class Books(NamedTuple):
     def spent(self) -> Iterator[_Span]:
         """What was spent."""
         promised = {each.nonce: each for each in self.promises}
+        billed = {each.nonce: each for each in self.bills}
         for cost in self.costs:
-            promise = promised.get(cost.nonce)
+            promise, bill = promised.get(cost.nonce), billed.get(cost.nonce)
             subject, grid = (promise.subject, promise.grid) if promise else ("", "")
-            yield _Span(subject, grid, cost.begin_s, cost.end_s, cost.microusd_per_h)
+            begin_s, end_s = (bill or cost).begin_s, (bill or cost).end_s
+            amount = bill.microusd if bill else None
+            yield _Span(subject, grid, begin_s, end_s, cost.microusd_per_h, amount)
+
+    def unbilled(self) -> tuple[Cost, ...]:
+        """Costs that are our own measure so far; one of no time needs no bill."""
+        billed = {each.nonce for each in self.bills}
+        return tuple(c for c in self.costs if c.end_s > c.begin_s and c.nonce not in billed)
 
     def owed(self, now_s: float) -> Iterator[_Span]:
         """What open promises may cost; a machine that overstays costs until now at least."""

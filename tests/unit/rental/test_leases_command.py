@@ -39,7 +39,10 @@ def test_leases_are_shown_when_some_are_open(
     line, money = capsys.readouterr().out.splitlines()
     assert line.split()[:5] == ["n0/rtn", "running", "on", "memory", "m7,"]
     assert "ends itself by 2096-10-02T07:06:40Z" in line
-    assert money == "1 leases; $3.60 an hour now, up to $3.60 to come, $0.01 spent."
+    assert money == (
+        "1 leases; $3.60 an hour now, up to $3.60 to come, $0.01 spent, $0.01 of it by our own "
+        "measure until it is billed."
+    )
 
 
 def test_leases_are_data_when_a_program_asks(

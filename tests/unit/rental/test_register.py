@@ -9,8 +9,8 @@ from quantgrid import layout
 from quantgrid.errors import DataFault
 from quantgrid.rental import register as keys
 from quantgrid.rental.lease import End, Exit, Lease, Phase
-from quantgrid.rental.register import Register, exit_bytes, parse_exit, sign_key
-from quantgrid.rental.spend import Cost, Promise
+from quantgrid.rental.register import Register, Where, exit_bytes, parse_exit, sign_key
+from quantgrid.rental.spend import Bill, Cost, Promise
 from rented_world import CANDIDATES
 
 A, B = "a" * 64, "b" * 64
@@ -130,6 +130,20 @@ def test_books_are_read_back_when_money_was_written(store: ClockedStore) -> None
     register.charge(Cost("n", 10, 12, 3_600_000))
     assert Register(store).books().open() == ()
     assert [span.cost for span in Register(store).books().spent()] == [2000]
+
+
+def test_bill_is_read_back_when_the_platform_said_it(store: ClockedStore) -> None:
+    """It replaces our measure; where a machine was is known to whoever asks; the dearer counts."""
+    register, cost = Register(store), Cost("n", 10, 12, 3_600_000)
+    where = Where("plain", "lab/main", "qg-name", "m1")
+    register.charge(cost, where)
+    register.charge(Cost("old", 10, 12, 3_600_000))
+
+    assert Register(store).find_where(cost) == where
+    assert Register(store).find_where(cost._replace(nonce="old")) is None
+    for amount in (1800, 1900, 1700):
+        register.settle(Bill("n", amount, 10, 12))
+    assert {span.cost for span in Register(store).books().spent()} == {1900, 2000}
 
 
 def test_owner_is_one_when_two_controllers_begin(store: ClockedStore) -> None:

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quantgrid.rental.lease import Funds
-from quantgrid.rental.spend import DAY_S, Books, Caps, Cost, Promise, allow, microusd, whole
+from quantgrid.rental.spend import (
+    DAY_S,
+    Bill,
+    Books,
+    Caps,
+    Cost,
+    Promise,
+    allow,
+    microusd,
+    whole,
+)
 
 DAY = 20_000 * DAY_S
 HOUR = 3600
@@ -101,3 +111,19 @@ def test_cost_is_never_less_when_it_is_counted_in_pieces(per_h: int, pieces: lis
 def test_whole_seconds_contain_the_span_when_it_is_broken() -> None:
     """Nothing falls off at either side."""
     assert whole(0.9, 1.1) == (0, 2)
+
+
+def test_bill_counts_instead_of_our_measure_when_it_is_known() -> None:
+    """To the micro-dollar, for its grid; split over days; a cost without a bill is named."""
+    costs = Cost("a", DAY - HOUR, DAY + HOUR, 1_000_000), Cost("b", DAY, DAY + HOUR, 1_000_000)
+    books = Books((promise("a"),), costs, (Bill("a", 1_500_001, DAY - HOUR, DAY + HOUR),))
+
+    assert [(span.grid, span.cost) for span in books.spent()] == [
+        ("paper", 1_500_001),
+        ("", 1_000_000),
+    ]
+    assert books.unbilled() == costs[1:]
+    billed = next(books.spent())
+    assert billed.within(DAY, DAY + DAY_S) == billed.within(DAY - DAY_S, DAY) == 750_001
+    assert billed._replace(begin_s=DAY, end_s=DAY).within(DAY, DAY + 1) == 1_500_001
+    assert billed._replace(begin_s=DAY, end_s=DAY).within(DAY - 1, DAY) == 0

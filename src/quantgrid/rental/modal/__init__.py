@@ -8,7 +8,7 @@ looks for old sandboxes in another app.
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,11 +19,13 @@ from quantgrid.rental.modal.troubles import trouble
 from quantgrid.rental.port import (
     Account,
     Candidate,
+    Ended,
     Limits,
     Machine,
     MachineState,
     Name,
     Order,
+    Statement,
     VolumeFacts,
     find_name,
 )
@@ -313,6 +315,10 @@ class Modal:
         if box is None:
             return ""
         return self._call(Call.LOGS, lambda: _tail(box, tail))
+
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:  # noqa: ARG002 - of the port
+        """Nothing yet: the ledger keeps our own measure."""
+        return {}
 
     # -- calls ------------------------------------------------------------------------------------
 

@@ -8,12 +8,21 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from quantgrid.rental.errors import Call, CallFault, Trouble
-from quantgrid.rental.port import Account, Candidate, Limits, Machine, Order, VolumeFacts
+from quantgrid.rental.port import (
+    Account,
+    Candidate,
+    Ended,
+    Limits,
+    Machine,
+    Order,
+    Statement,
+    VolumeFacts,
+)
 from quantgrid.rental.runpod import answers
 from quantgrid.rental.runpod.calls import Api, Ask
 
@@ -145,6 +154,10 @@ class RunPod:
         lines = self._api.lines(ask, tail)
         data = [line.removeprefix("data:") for line in lines if line.startswith("data:")]
         return "\n".join(_line(each) for each in data[-tail:])
+
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:  # noqa: ARG002 - of the port
+        """Nothing yet: the ledger keeps our own measure."""
+        return {}
 
     # -- pods ------------------------------------------------------------------------------------
 
