@@ -5,6 +5,7 @@ import shutil
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from rented_copy import gate, place
@@ -26,7 +27,13 @@ __all__ = [
     "small_disk",
 ]
 
-# Two workers share two cores: a second thread per worker makes small matrices several times slower.
+# What an example takes is the machine's affair: several workers share two cores.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
+
+# Workers share two cores: a second thread per worker makes small matrices several times slower.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", MPLBACKEND="agg")
 
 # A shell's background job ignores SIGINT, and so would every program that a test interrupts.

@@ -18,7 +18,7 @@ from quantgrid.runner import Machine, Runner
 from quantgrid.store.folder import FolderStore
 
 CELL = "n0-t1k-s0/rtn"
-BOUND_S = 60.0
+BOUND_S = 180.0
 
 
 @dataclass(frozen=True)

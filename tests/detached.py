@@ -15,7 +15,7 @@ from pathlib import Path
 from quantgrid import processes, standing
 from quantgrid.standing import Standing, State
 
-BOUND_S = 90.0
+BOUND_S = 180.0
 
 _SNAKEFILE = """
 import sys

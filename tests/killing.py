@@ -87,12 +87,12 @@ class Killer:
         known = _descendants(process.pid)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=10)
+            process.wait(timeout=180)
         known += [other for other in psutil.process_iter() if _works_in(other, self.copy.root)]
         for other in known:
             if other.is_running():
                 other.kill()
-        _, alive = psutil.wait_procs(known, timeout=10)
+        _, alive = psutil.wait_procs(known, timeout=180)
         assert not alive, f"still running after SIGKILL: {alive}"
 
 

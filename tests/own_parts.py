@@ -24,7 +24,7 @@ from quantgrid.store.folder import FolderStore
 
 PROJECT = Path(__file__).parents[1]
 GRID = "mine"
-BOUND_S = 90.0
+BOUND_S = 180.0
 RESULTS = {"json": "result.json"}
 
 SUM = """

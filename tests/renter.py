@@ -83,7 +83,7 @@ class Renter:
         newest = self.house.register.newest(subject)
         return newest.lease if newest else Lease(subject, "", "", "", "")
 
-    def until(self, subject: str, *phases: Phase, timeout_s: float = 90.0) -> Lease:
+    def until(self, subject: str, *phases: Phase, timeout_s: float = 180.0) -> Lease:
         """Rounds until a lease is in one of some phases."""
         end_s = time.monotonic() + timeout_s
         while (lease := self.lease(subject)).phase not in phases:

@@ -33,7 +33,7 @@ TERMS = Terms(
     alarm_s=0.5,
     max_starts=1000,
 )
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 
 
 class Controller:

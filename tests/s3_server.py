@@ -18,7 +18,7 @@ import pytest
 
 from quantgrid.store.s3_calls import Patience
 
-BOUND_S = 90.0
+BOUND_S = 180.0
 HASTY = Patience(attempts=4, first_s=0.01, longest_s=0.05, connect_s=5, read_s=20)
 KEY, SECRET = "labkey", "labsecret"
 CREDENTIALS = {

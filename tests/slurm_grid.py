@@ -1,6 +1,5 @@
 """A working copy whose grid runs on the cluster of the tests, and its controller as a process."""
 
-import csv
 import json
 import os
 import signal
@@ -14,29 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from slurm_cluster import BOUND_S, Cluster
-from working_copy import Outcome, WorkingCopy, lay
+from working_copy import NONE, RTN, Outcome, WorkingCopy, grid_file, lay
 
-THREE = """
-corpus: shakespeare
-evaluation: {sequences: 16}
-blocks:
-  main:
-    models: [n0]
-    tokens: [20_000]
-    seeds: [0]
-    forms:
-      - {method: none}
-      - {method: rtn, bits: 4, group: row, scale: noclip}
-"""
 SMALL = ("tmpdir=None", "mem_mb=200", "runtime=10")
 """What a job of a test asks for: the nodes pretend to have 6,000 MB and four cores each."""
-ELSEWHERE = {"wall_s", "cpu_s", "platform", "host", "seconds"}
 
 
 def laid(root: Path, *, light: bool = True, grace_s: int = 5) -> WorkingCopy:
     """A working copy with a grid of two cells, for a cluster whose KillWait is 5 s."""
     copy = lay(root, light=light)
-    (copy / "config/grids/two.yaml").write_text(THREE)
+    (copy / "config/grids/two.yaml").write_text(grid_file(NONE, RTN))
     copy.edit("config/platforms/slurm.yaml", "grace_s: 30", f"grace_s: {grace_s}")
     return copy
 
@@ -99,21 +85,6 @@ def starts(cluster: Cluster, copy: WorkingCopy) -> Counter[str]:
         code=None,  # accounting may be starting
     ).split()
     return Counter(line.partition("#")[0].partition(".")[0] for line in lines)
-
-
-def numbers(copy: WorkingCopy, grid: str) -> dict[str, Any]:
-    """Everything that must not depend on where a grid ran: results, digests of files, the table."""
-    found: dict[str, Any] = {}
-    for path in sorted((copy / "results").glob("*/*/result.json")):
-        record = json.loads(path.read_bytes())
-        weights = record["weights"]
-        found[record["cell"]] = [record["fingerprint"], record["results"]]
-        found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
-    with (copy / f"results/{grid}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    found["table"] = [{k: v for k, v in row.items() if k not in ELSEWHERE} for row in rows]
-    found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
-    return found
 
 
 def links(copy: WorkingCopy) -> list[dict[str, Any]]:

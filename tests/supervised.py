@@ -24,7 +24,7 @@ VOLUMES = {
 COMMAND = (sys.executable, "-m", "quantgrid", "supervise")
 
 
-def until(is_so: Callable[[], Any], what: str = "", timeout_s: float = 60.0) -> Any:
+def until(is_so: Callable[[], Any], what: str = "", timeout_s: float = 180.0) -> Any:
     """Wait until something is so; what it then is."""
     end_s = time.monotonic() + timeout_s
     while not (seen := is_so()):
@@ -124,7 +124,7 @@ class House:
 
     # -- what is left -----------------------------------------------------------------------------
 
-    def gone(self, machine: Machine, timeout_s: float = 60.0) -> dict[str, Any]:
+    def gone(self, machine: Machine, timeout_s: float = 180.0) -> dict[str, Any]:
         """What the platform knows of a machine once it costs nothing any more."""
 
         def ended() -> dict[str, Any] | None:

@@ -1,6 +1,8 @@
 """Working copies that a test may run, change and break."""
 
+import csv
 import fcntl
+import json
 import os
 import random
 import re
@@ -10,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,19 +34,11 @@ GRID = "smoke"
 CELLS = 14
 FEW = "three"
 """A grid of three cells, for what does not depend on how many there are."""
-FEW_FILE = """
-corpus: shakespeare
-evaluation: {sequences: 16}
-blocks:
-  main:
-    models: [n0]
-    tokens: [20_000]
-    seeds: [0]
-    forms:
-      - {method: none}
-      - {method: rtn, bits: 4, group: row, scale: noclip}
-      - {method: qat, bits: ternary, group: row, scale: absmean}
-"""
+NONE = "{method: none}"
+RTN = "{method: rtn, bits: 4, group: row, scale: noclip}"
+QAT = "{method: qat, bits: ternary, group: row, scale: absmean}"
+OF_A_RUN = frozenset({"wall_s", "cpu_s", "platform", "host", "seconds"})
+"""Columns of the table that depend on when and where a cell was made."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +126,41 @@ def lay(root: Path, *, light: bool) -> WorkingCopy:
             shutil.copytree(source, target, ignore=ignored)
         else:
             shutil.copy(source, target)
-    (root / f"config/grids/{FEW}.yaml").write_text(FEW_FILE)
+    (root / f"config/grids/{FEW}.yaml").write_text(grid_file(NONE, RTN, QAT))
     if light:
         for script in LIGHT.glob("*.py"):
             shutil.copy(script, root / "scripts" / script.name)
         WorkingCopy(root).edit("config/platforms/local.yaml", "warm: true", "warm: false")
     return WorkingCopy(root)
+
+
+def grid_file(*forms: str, sequences: int = 16) -> str:
+    """A grid of one small base in some forms."""
+    return f"""
+corpus: shakespeare
+evaluation: {{sequences: {sequences}}}
+blocks:
+  main:
+    models: [n0]
+    tokens: [20_000]
+    seeds: [0]
+    forms: [{", ".join(forms)}]
+"""
+
+
+def numbers(copy: WorkingCopy, grid: str) -> dict[str, Any]:
+    """All that must depend neither on interruptions nor on the place: results, files, the table."""
+    found: dict[str, Any] = {}
+    for path in sorted((copy / "results").glob("*/*/result.json")):
+        record = json.loads(path.read_bytes())
+        weights = record["weights"]
+        found[record["cell"]] = [record["fingerprint"], record["results"]]
+        found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
+    with (copy / f"results/{grid}.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    found["table"] = [{k: v for k, v in row.items() if k not in OF_A_RUN} for row in rows]
+    found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
+    return found
 
 
 def aim(copy: WorkingCopy, address: str) -> None:

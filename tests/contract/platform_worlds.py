@@ -64,7 +64,7 @@ def world_of(platform: str) -> World:
 
 
 OWNER = "0badcafe"
-PATIENCE_S = 30.0
+PATIENCE_S = 180.0
 SLEEP = ("sleep", "600")
 
 

@@ -23,7 +23,7 @@ ADAPTERS = (
     "s3 behind faults",
     pytest.param("ceph", marks=pytest.mark.nightly),
 )
-BOUND_S = 60
+BOUND_S = 180.0
 
 
 @pytest.fixture(scope="module")

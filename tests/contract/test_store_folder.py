@@ -15,7 +15,7 @@ import pytest
 from quantgrid.errors import PlatformFault
 from quantgrid.store.folder import FolderStore
 
-BOUND_S = 60
+BOUND_S = 180.0
 
 
 @pytest.fixture

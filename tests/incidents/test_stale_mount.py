@@ -68,9 +68,9 @@ def mounted(server: Server, bucket: str, point: Path) -> Iterator[str]:
                 [program("fusermount3") or "", "-uz", str(point)], check=False, timeout=60
             )
             with suppress(subprocess.TimeoutExpired):
-                mount.wait(timeout=30)
+                mount.wait(timeout=180)
             mount.kill()
-            mount.wait(timeout=30)
+            mount.wait(timeout=180)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from quantgrid.hold import Chain, Hold
 from quantgrid.store import Entry
 
 RECORD = "record"
-BOUND_S = 30.0
+BOUND_S = 180.0
 NUMBERS = st.integers(0, 5)
 
 

@@ -197,7 +197,7 @@ def test_index_loses_nothing_when_packers_race(archive: Archive, tmp_path: Path)
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=180)
 
     assert errors == []
     assert Index(archive.store).read() == Index(archive.store).listed()

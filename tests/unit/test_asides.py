@@ -10,7 +10,7 @@ from core_parts import archive_in
 from quantgrid import asides, layout, noticing
 from working_copy import PROJECT, WorkingCopy
 
-BOUND_S = 30.0
+BOUND_S = 180.0
 
 
 def test_notice_is_heard_while_the_script_runs(tmp_path: Path) -> None:

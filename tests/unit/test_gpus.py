@@ -17,7 +17,7 @@ from quantgrid import contract, layout
 from quantgrid.errors import ConfigRefusal, DeviceFault, HoldRefusal
 from quantgrid.gpus import Gpu, NvidiaSmi, Share, taken
 
-BOUND_S = 60.0
+BOUND_S = 180.0
 SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=index,uuid) cat "{folder}/gpus" ;;

@@ -14,7 +14,7 @@ from quantgrid.hold import Chain, Hold
 from quantgrid.holding import Starter
 from quantgrid.store.folder import FolderStore
 
-BOUND_S = 30.0
+BOUND_S = 180.0
 OTHER = "e" * 64
 LONG_S = 60.0
 

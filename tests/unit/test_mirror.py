@@ -201,7 +201,7 @@ def test_cell_goes_on_elsewhere_when_its_machine_is_lost(tmp_path: Path) -> None
     runner = first.start(JOB, archive=archive, options=options)
     until(lambda: list((tmp_path / "archive/state").rglob("*.json")))
     runner.kill()
-    runner.communicate(timeout=90)
+    runner.communicate(timeout=180)
 
     code, said = second.call(JOB, archive=archive, options=options)
 

@@ -122,7 +122,7 @@ def test_command_costs_bounded_time_when_it_hangs_or_fails(
 
     assert not tell(ALARM, whom, store)
 
-    assert time.monotonic() - begin_s < 60
+    assert time.monotonic() - begin_s < 240  # and not for ever
     assert "notify: the command took no notice" in capfd.readouterr().err
 
 
@@ -132,7 +132,7 @@ def test_webhook_costs_bounded_time_when_it_hangs(store: Store, listener: Listen
     begin_s = time.monotonic()
 
     assert not tell(ALARM, Notify(webhook=listener.address, timeout_s=0.5), store)
-    assert time.monotonic() - begin_s < 60
+    assert time.monotonic() - begin_s < 240  # and not for ever
 
 
 def test_secrets_stay_here_when_an_event_holds_one(

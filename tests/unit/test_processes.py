@@ -27,7 +27,7 @@ def child() -> "Iterator[subprocess.Popen[str]]":
     assert child.stdout is not None
     assert child.stdout.readline() == "up\n"
     yield child
-    child.communicate("", timeout=30)
+    child.communicate("", timeout=180)
 
 
 def test_marked_finds_the_whole_family_when_asked(child: "subprocess.Popen[str]") -> None:

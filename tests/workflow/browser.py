@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-WAIT_S = 60.0
+WAIT_S = 180.0
 ARGUMENTS = (
     "--headless=new",
     "--remote-debugging-pipe",  # commands on descriptor 3, answers on 4

@@ -8,24 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
+import working_copy
 from quantgrid import layout
-from working_copy import WorkingCopy, lay
+from working_copy import WorkingCopy, grid_file, lay
 
 BASE = "n0-t20k-s0"
 RTN4 = f"{BASE}/rtn-w4row-noclip"
 RTN = layout.method_module(Path(), "rtn").as_posix()
-GRID = """\
-corpus: shakespeare
-evaluation: {sequences: 4}
-blocks:
-  main:
-    models: [n0]
-    tokens: [20_000]
-    seeds: [0]
-    forms:
-      - {method: none}
-      - {method: rtn, bits: 4, group: row, scale: noclip}
-"""
+GRID = grid_file(working_copy.NONE, working_copy.RTN, sequences=4)
 TARGETS = tuple(f"results/{cell}/result.json" for cell in (f"{BASE}/none", RTN4))
 """Without table and page, which are not about this."""
 

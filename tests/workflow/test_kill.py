@@ -1,7 +1,5 @@
 """SIGKILL anywhere, then the same command: the same numbers, and no debris."""
 
-import csv
-import json
 import time
 from functools import partial
 from pathlib import Path
@@ -11,13 +9,12 @@ import pytest
 
 from killing import Killer, seed_of_today, times
 from working_copy import FEW as GRID
-from working_copy import WorkingCopy, lay, once, run_light
+from working_copy import WorkingCopy, lay, numbers, once, run_light
 
 KILLS = 12
 KILLS_NIGHTLY = 200
 CHAINS = 3
 RESTARTS = 3
-TIMES = {"wall_s", "cpu_s"}
 
 STEPS = (
     ".volume.json",
@@ -42,21 +39,6 @@ STEPS = (
 """A part of the path that each publication of the pipeline ends at."""
 
 
-def numbers(copy: WorkingCopy) -> dict[str, Any]:
-    """Everything that must not depend on interruptions: results, digests of files, the table."""
-    found: dict[str, Any] = {}
-    for path in sorted((copy / "results").glob("*/*/result.json")):
-        record = json.loads(path.read_bytes())
-        weights = record["weights"]
-        found[record["cell"]] = [record["fingerprint"], record["results"]]
-        found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
-    with (copy / f"results/{GRID}.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    found["table"] = [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
-    found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
-    return found
-
-
 def debris(copy: WorkingCopy) -> list[Path]:
     """Unfinished files and directories of dead attempts."""
     attempts = copy / "work/attempts"
@@ -67,14 +49,14 @@ def debris(copy: WorkingCopy) -> list[Path]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The numbers of a run that nobody killed."""
-    return numbers(once(tmp_path_factory, GRID, partial(run_light, grid=GRID)))
+    return numbers(once(tmp_path_factory, GRID, partial(run_light, grid=GRID)), GRID)
 
 
 def finish(copy: WorkingCopy) -> dict[str, Any]:
     """The same command once more, undisturbed; no debris is left."""
     copy.snakemake(grid=GRID)
     assert debris(copy) == []
-    return numbers(copy)
+    return numbers(copy, GRID)
 
 
 def kill_often(root: Path, count: int, expected: dict[str, Any], *, light: bool = True) -> None:

@@ -7,17 +7,8 @@ import pytest
 from test_modal_grid import environment_of, lay_rented, typed
 
 import modal_parts as parts
+from working_copy import NONE, RTN, grid_file
 
-ONE_TRUNK = """
-corpus: shakespeare
-evaluation: {sequences: 16}
-blocks:
-  main:
-    models: [n0]
-    tokens: [20_000]
-    seeds: [0]
-    forms: [{method: none}, {method: rtn, bits: 4, group: row, scale: noclip}]
-"""
 DAY_S = 14
 """Seconds that stand for a day of Modal."""
 DAYS = 6
@@ -31,7 +22,7 @@ def test_trunk_of_six_days_ends_though_no_sandbox_lives_longer_than_one(tmp_path
         work = {"LIGHT_WORK_S": str(DAYS * DAY_S)}
         double.put("secrets", {"lab/main/work": work})
         copy = lay_rented(tmp_path / "rented", double, secrets=["work"])
-        (copy / "config/grids/trunk.yaml").write_text(ONE_TRUNK)
+        (copy / "config/grids/trunk.yaml").write_text(grid_file(NONE, RTN))
         copy.edit("config/config.yaml", "grid: smoke", "grid: trunk")
 
         done = typed(copy, environment_of(copy, double), timeout_s=800)

@@ -202,7 +202,7 @@ def test_results_are_equal_when_the_controller_is_interrupted(
         )
         wait_until(lambda: list((copy / "volume").rglob(layout.OWN_KEPT_LIST)), "a checkpoint")
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(timeout=90)
+        process.wait(timeout=180)
 
     assert process.returncode != 0
     copy.snakemake(grid=GRID)

@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_the_machines_and_the_same_call_comes_back(
     with place.running() as controller:
         gate.await_starts(2)
         controller.send_signal(signal.SIGINT)
-        said, _ = controller.communicate(timeout=60)
+        said, _ = controller.communicate(timeout=180)
     assert "which go on and cost money" in said
     assert "`quantgrid stop` ends them" in said
     assert all(map(is_alive, gate.pids()))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import controller, laid, links, numbers, run, starts, until
-from working_copy import CELLS, GRID, WorkingCopy, lay
+from slurm_grid import controller, laid, links, run, starts, until
+from working_copy import CELLS, GRID, WorkingCopy, lay, numbers
 
 DAY_S = 4
 """Seconds that stand for a day of the platform."""
@@ -69,7 +69,7 @@ def test_job_goes_on_when_a_person_interrupts(
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=180)
 
     assert len(cluster.jobs()) == 1
     assert b"jobs go on in SLURM" in (copy / "said").read_bytes()
@@ -150,7 +150,7 @@ def test_job_that_somebody_cancels_stays_cancelled(
         until(lambda: list((copy / "volume/state").glob("*/*/*.links.json")), copy)
         (line,) = cluster.jobs()
         cluster.call("scancel", line.split("|")[0])
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=180) == 1
 
     said = (copy / "said").read_text()
     assert "somebody cancelled SLURM job" in said

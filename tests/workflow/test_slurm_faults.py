@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import SMALL, controller, laid, links, numbers, run, starts, until
-from working_copy import WorkingCopy, lay
+from slurm_grid import SMALL, controller, laid, links, run, starts, until
+from working_copy import WorkingCopy, lay, numbers
 
 TRUNK = "receipts/trunk/n0-s0/16384"
 LIGHT_GRID = "demo"

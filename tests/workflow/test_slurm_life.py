@@ -23,7 +23,7 @@ def test_stop_ends_every_job_and_keeps_its_state(
         status = copy.quantgrid("status").text
         told = json.loads(copy.quantgrid("status", "--json").text)
         said = copy.quantgrid("stop").text
-        process.wait(timeout=60)
+        process.wait(timeout=180)
 
     assert "slurm     1 running" in status
     assert [job["state"] for job in told["slurm"]] == ["RUNNING"]

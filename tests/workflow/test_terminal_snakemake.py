@@ -24,7 +24,7 @@ import forked
 from emulator import Emulator
 from quantgrid.layout import progress_file
 
-BOUND_S = 60.0
+BOUND_S = 180.0
 
 
 @pytest.fixture

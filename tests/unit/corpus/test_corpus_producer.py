@@ -35,7 +35,7 @@ def test_producer_is_dead_when_it_was_killed_and_not_yet_waited_for() -> None:
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert producer.runs() is False
 
-    child.communicate(timeout=30)
+    child.communicate(timeout=180)
     assert producer.runs() is False
 
 

@@ -269,7 +269,7 @@ def test_shard_is_refused_when_it_grows_after_the_start(corpus: SmallCorpus) -> 
 def _join_verifiers() -> None:
     for thread in threading.enumerate():
         if thread.name == "verifier":
-            thread.join(timeout=30)
+            thread.join(timeout=180)
             assert not thread.is_alive()
 
 

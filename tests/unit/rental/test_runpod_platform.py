@@ -225,7 +225,7 @@ def test_call_may_be_repeated_when_nobody_listens() -> None:
 def test_logs_end_when_their_stream_does_not(runpod: Rig) -> None:
     """The last lines come from a stream that stays open, in bounded time."""
     machine = runpod.launch("sh", "-c", "seq 1 50; sleep 1000")
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 180
     while "50" not in (text := runpod.platform.logs(machine.id, 3)).splitlines():
         assert time.monotonic() < end_s
     assert text.splitlines() == ["48", "49", "50"]
@@ -266,7 +266,7 @@ def test_secret_is_in_the_process_and_nowhere_else(runpod: Rig) -> None:
     words = ("sh", "-c", 'printf %s "$TOKEN" > /workspace/seen; sleep 1000')
     machine = runpod.launch(*words, secrets=("TOKEN",))
     seen = runpod.double.folder / "volumes" / runpod.volume / "seen"
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + 180
     while not (seen.exists() and seen.read_text()):
         assert time.monotonic() < end_s
         time.sleep(0.02)
