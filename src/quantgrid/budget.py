@@ -18,7 +18,7 @@ from quantgrid.settings import MICROUSD, Money, Platform, Settings
 from quantgrid.store import open_store
 
 SCHEMA = "quantgrid/budget"
-VERSION = 1
+VERSION = 2
 _NAMED = 3
 
 
@@ -117,6 +117,7 @@ class Budget:
             "grid": self.settings.grid,
             "platform": self.platform.name,
             "price": asdict(device) | {"sustained": None} if device else None,
+            "at_once": self.platform.at_once,
             "forecast": self.forecast._asdict(),
             "guessed": list(self.guessed),
             "spent_usd": self.spent_usd,

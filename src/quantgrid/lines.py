@@ -91,7 +91,8 @@ class Lines(NamedTuple):
         machine = durability.machine(self.platform, waits=self.settings.on_held == "wait")
         archive = self._archive_there if self._is_rented else self.archive
         watch = shlex.join(self.settings.watch.options())
-        return f"{self.there} run {self.places} {archive} {machine} {watch}".rstrip()
+        pays = " --pays" if self.platform.is_paid and not self._is_rented else ""
+        return f"{self.there} run {self.places} {archive} {machine} {watch}".rstrip() + pays
 
     @property
     def _archive_there(self) -> str:

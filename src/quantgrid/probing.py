@@ -19,7 +19,7 @@ from quantgrid.settings import Platform
 from quantgrid.spec import BASE, Cell, Form
 
 SCHEMA = "quantgrid/probe"
-VERSION = 1
+VERSION = 2
 SHORT = 10
 """Steps of the short cell: the least that has a cool-down."""
 LONG_S = 5.0
@@ -49,6 +49,7 @@ def run(code: Path, where: Path, cell: Cell, platform: Platform) -> dict[str, An
         "version": VERSION,
         "model": cell.trunk.model.name,
         "form": cell.form.id,
+        "method": cell.form.method,
         "platform": platform.name,
         "device": platform.device,
         "at_once": platform.at_once,

@@ -37,6 +37,7 @@ from quantgrid.remembered import Remembered
 from quantgrid.watching import Ended, Limits
 
 if TYPE_CHECKING:
+    from quantgrid.cleared import Cleared
     from quantgrid.gpus import Share
 
 
@@ -54,7 +55,7 @@ class Machine(NamedTuple):
     gpu: "Share | None" = None
     watch: str = ""
     mirrors: bool = False
-    clearance: Mapping[str, Any] | None = None
+    clearance: "Cleared | None" = None
 
 
 class _Desk(NamedTuple):
@@ -367,12 +368,13 @@ class Runner(NamedTuple):
         finished, files = handed_back.parse_result(desk.stage, desk.result, desk.out)
         chain = links.Chain.read_closing(desk.state, ended.attempt)
         chain = chain.closed(self._link(ended), links.DONE, finished.get("chain"))
+        cleared = self.machine.clearance
         facts = {
+            **(cleared.facts_of(chain.links) if cleared else {}),
             "links": list(chain.links),
             "counters": chain.counters(),
             "platform": {"name": self.machine.platform, "host": self._place()["host"]},
             "hold": desk.hold.facts(),
-            "clearance": self.machine.clearance,
             "deposited": timestamp(self.clock.now()),
         }
         body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)

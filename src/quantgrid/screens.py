@@ -28,6 +28,8 @@ from quantgrid.settings import Platform, Settings
 from quantgrid.spec import BASE, Cell, Form, canonical_spec
 
 PREPARE = "prepare"
+_VERSION = 2
+"""Of what budget and clearance say."""
 
 
 def stages(lineage: Lineage, cells: Iterable[AnyCell]) -> list[str]:
@@ -199,7 +201,7 @@ class Screens:
 
     @cached_property
     def _clearance(self) -> str:
-        key = digest(["clearance", *self.first, self._budget_key])
+        key = digest(["clearance", _VERSION, *self.first, self._budget_key])
         return layout.CLEARANCE.format(grid=self.settings.grid, fp=key)
 
     @cached_property
@@ -209,7 +211,7 @@ class Screens:
         made = [self.lineage.cells[cell.id].fingerprint for cell in self._cells]
         money = self.settings.money.bounds()
         where = [self.platform.name, price, self.platform.at_once, self.platform.cap_s]
-        return digest(["budget", where, list(money), self.budget_input(), made])
+        return digest(["budget", _VERSION, where, list(money), self.budget_input(), made])
 
     @cached_property
     def _compile_key(self) -> str:

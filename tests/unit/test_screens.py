@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from quantgrid import smoke
-from quantgrid.commands.run import cleared
+from quantgrid.cleared import Cleared
 from quantgrid.errors import BudgetRefusal, ConfigRefusal, QuantgridError, Refusal
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_platform, load_settings
@@ -121,9 +121,12 @@ def measure(asked: Screens, *, step_s: float) -> None:
 def test_clearance_refuses_when_the_budget_does(tmp_path: Path) -> None:
     """It is written when everything passed, and never else."""
     facts = {"schema": "s", "grid": "g", "platform": "p", "forecast": {"usd": 1.0}, "price": None}
-    facts |= {"money": {}, "problems": [], "proposal": {"cells": []}}
+    facts |= {"money": {}, "problems": [], "proposal": {"cells": []}, "at_once": 2}
+    probe = {"schema": "probe", "model": "n0", "method": "qat", "tokens_per_s": 900}
+    measured = tmp_path / "probe.json"
+    measured.write_text(json.dumps(probe))
     seen, receipt = tmp_path / "budget.json", tmp_path / f"clearance.{'f' * 64}.json"
-    act = ["screen", "clear", "--receipt", str(receipt), str(seen), str(seen)]
+    act = ["screen", "clear", "--receipt", str(receipt), str(measured), str(seen)]
     seen.write_text(json.dumps(facts | {"problems": ["$9 of $8"]}))
     with pytest.raises(BudgetRefusal, match=r"\$9 of \$8"):
         dispatch(act)
@@ -131,10 +134,14 @@ def test_clearance_refuses_when_the_budget_does(tmp_path: Path) -> None:
 
     seen.write_text(json.dumps(facts))
     assert dispatch(act) == 0
-    assert cleared(receipt) == {"fingerprint": "f" * 64, "forecast_usd": 1.0}
+    cleared = Cleared.open(receipt)
+    named = {"fingerprint": "f" * 64, "forecast_usd": 1.0}
+    assert cleared.facts_of([{"wall_s": 9}]) == {"clearance": named, "cost": None}
+    assert cleared.tokens_per_s == {"n0": {"qat": 900}}
 
 
-FULL = '{"proceed": %s, "forecast": {"usd": 1}}'
+FULL = """{"proceed": %s, "forecast": {"usd": 1}, "grid": "g", "price": null, "at_once": 1,
+          "money": {}, "tokens_per_s": {}}"""
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", FULL % '"true"', FULL % "false"])
@@ -145,7 +152,7 @@ def test_runner_refuses_when_the_clearance_is_none(tmp_path: Path, text: str | N
         path.write_text(text)
 
     with pytest.raises(BudgetRefusal, match="no screen has cleared this job"):
-        cleared(path)
+        Cleared.open(path)
 
 
 # -- mistakes, each caught before a lease ----------------------------------------------------------

@@ -1,7 +1,7 @@
 """`quantgrid run`: make the records of one job and publish its receipt."""
 
 import argparse
-import json
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from quantgrid import atomic, layout, receipts, standing
 from quantgrid.archive.opened import configure as configure_archive
 from quantgrid.archive.opened import opened
 from quantgrid.clock import SystemClock
-from quantgrid.errors import BudgetRefusal, QuantgridError
+from quantgrid.errors import QuantgridError
 from quantgrid.held import Manners
 from quantgrid.job import Job
 from quantgrid.reload import NONE, reloader
@@ -17,6 +17,7 @@ from quantgrid.runner import Machine, Runner
 from quantgrid.watching import Limits
 
 if TYPE_CHECKING:
+    from quantgrid.cleared import Cleared
     from quantgrid.gpus import Share
 
 HELP = "run the scripts of one job under the cell contract and deposit what they made"
@@ -46,12 +47,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", default="", help="what findings of the watch do, as JSON")
     parser.add_argument("--mirrors", action="store_true", help="mirror checkpoints to the archive")
     parser.add_argument("--clearance", type=Path, help="start nothing without it")
+    parser.add_argument("--pays", action="store_true", help="write down what this job itself costs")
     parser.add_argument("--chains", action="store_true", help="start the next link after the cap")
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the job in the current working copy."""
     root = Path.cwd()
+    cleared = _cleared(root / options.clearance) if options.clearance else None
     machine = Machine(
         code=options.root.absolute(),
         root=root,
@@ -62,9 +65,9 @@ def main(options: argparse.Namespace) -> int:
         limits=_limits(options),
         gpu=_share(options),
         manners=Manners(options.hold_ttl_s, options.patience_s),
-        watch=options.watch,
+        watch=cleared.watch(options.watch) if cleared else options.watch,
         mirrors=options.mirrors,
-        clearance=cleared(root / options.clearance) if options.clearance else None,
+        clearance=cleared,
     )
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
@@ -77,7 +80,8 @@ def main(options: argparse.Namespace) -> int:
             prove(machine.volume, is_durable=options.durable, pin=options.volume_id)
         job = Job.from_json(options.job)
         _reload(job, machine.volume, options.reload)
-        deposit = runner.run(job, progress=progress)
+        with _paid(runner, job) if options.pays else nullcontext():
+            deposit = runner.run(job, progress=progress)
     except QuantgridError as error:
         _tell(end, error.exit_code, str(error), error.failure_class)
         _notice(runner, options.job, error)
@@ -91,25 +95,23 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def cleared(path: Path) -> dict[str, object]:
-    """What a record says of the clearance that it was made under.
+def _cleared(path: Path) -> "Cleared":
+    """What a clearance lets this job do.
 
     Raises:
         BudgetRefusal: without a clearance that says to proceed.
     """
-    try:
-        said = json.loads(path.read_bytes())
-        if said["proceed"] is True:
-            return {"fingerprint": path.suffixes[0][1:], "forecast_usd": said["forecast"]["usd"]}
-    except (OSError, ValueError, LookupError, TypeError):
-        said = "none that can be read"
-    raise BudgetRefusal(
-        "this platform is paid, and no screen has cleared this job",
-        expected="a clearance that says to proceed",
-        seen=said,
-        where=path,
-        do="Ask Snakemake for the result; it runs the screens first.",
-    )
+    from quantgrid.cleared import Cleared  # where nothing is paid there is none
+
+    return Cleared.open(path)
+
+
+def _paid(runner: Runner, job: Job) -> AbstractContextManager[None]:
+    """What the job takes is written down, where no machine is rented that would be."""
+    from quantgrid import paying  # the same
+
+    machine = runner.machine
+    return paying.charged(runner.archive.store, machine.clearance, job.cell, machine.code)
 
 
 def _notice(runner: Runner, job: str, error: BaseException) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quantgrid import atomic, layout
+from quantgrid import atomic, cleared, layout
 from quantgrid.errors import BudgetRefusal
 from quantgrid.load import load_grid, load_platform, load_settings
 from quantgrid.screens import smoke_form
@@ -75,16 +75,18 @@ def _clear(options: argparse.Namespace, _: Path) -> dict[str, Any]:
             "`quantgrid budget` says which.",
         )
     return {
-        "schema": "quantgrid/clearance",
-        "version": 1,
+        "schema": cleared.SCHEMA,
+        "version": cleared.VERSION,
         "proceed": True,
         "grid": budget["grid"],
         "platform": budget["platform"],
         "forecast": budget["forecast"],
         "price": budget["price"],
+        "at_once": budget["at_once"],
         "money": budget["money"],
         "seen": [str(path) for path in options.seen],
         "screens": [each["schema"] for each in others],
+        "tokens_per_s": cleared.speeds_of(others),
     }
 
 

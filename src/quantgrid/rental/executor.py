@@ -23,6 +23,7 @@ from quantgrid.rental.facts import facts_of
 from quantgrid.rental.requests import Job, Requests, programs, refuse_uncleared
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import Tenant
+from quantgrid.rental.thresholds import Thresholds
 
 __all__ = ["RentedExecutor", "RentedSettings", "common_settings"]
 
@@ -62,6 +63,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         # nothing is opened before the controller has its lock, which is before the first job
         self.tenant: Tenant | None = None
         self.requests: Requests | None = None
+        self.thresholds: Thresholds | None = None
         self.is_paid = self.is_left = False
         self._ended: dict[str, Outcome] = {}
         super().__init__(workflow, logger)
@@ -132,7 +134,10 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
 
     def _go(self) -> list[Outcome]:
         try:
-            return self.tenant.go() if self.tenant else []
+            ended = self.tenant.go() if self.tenant else []
+            if self.tenant and self.thresholds:
+                self.thresholds.look(self.tenant.rounds.books)
+            return ended
         except Exception as error:  # noqa: BLE001 - else Snakemake forgets every job
             self._say(f"a round of the rented machines failed: {error!r}")
             return []
@@ -162,6 +167,8 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             platform = reach.connect(facts)
             self.is_paid = plan.platform.is_paid
             self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
+            told = (plan.settings.grid, plan.settings.money, plan.settings.notify)
+            self.thresholds = Thresholds(*told, archive.store)
             self.requests = Requests(
                 plan.code,
                 plan.root,

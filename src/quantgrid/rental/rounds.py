@@ -124,6 +124,11 @@ class Rounds:
         self._books = spend.Books((), ())
         self._settling = Settling(platform, register)
 
+    @property
+    def books(self) -> spend.Books:
+        """What machines did cost and may cost, as it was last read."""
+        return self._books
+
     def want(self, wanted: Wanted) -> None:
         """From the next round on, rent for this; an open lease of the subject is adopted.
 

@@ -15,19 +15,27 @@ def spent(books: Books, grid: str) -> int:
     return sum(span.cost for span in books.spent() if span.grid == grid)
 
 
-def tell_spend(books: Books, grid: str, money: "Money", whom: "Notify", store: Store) -> None:
-    """Tell each part of the cap that was reached, once for ever; cheap while none is.
+class Thresholds:
+    """Tells a person, from round to round, of each part of the cap that was reached.
 
     Args:
-        books: What was spent.
         grid: Whose money it is.
         money: The caps.
         whom: Who is told, and at which parts.
-        store: That of the register.
+        store: That of the register; its marks keep others from telling the same.
     """
-    cap = money.bounds()[1]
-    did = spent(books, grid)
-    reached = [part for part in whom.spend_at if cap and did >= part * cap]
-    for part in reached[-1:]:
-        text = f"{dollars(did)} of {dollars(cap)} are spent, more than {part:.0%}"
-        tell(Event(Kind.SPEND, grid, text, f"{part:g} of {cap}"), whom, store)
+
+    def __init__(self, grid: str, money: "Money", whom: "Notify", store: Store) -> None:
+        self._grid, self._cap = grid, money.bounds()[1]
+        self._whom, self._store = whom, store
+        self._told = 0.0
+
+    def look(self, books: Books) -> None:
+        """Tell the largest part that was reached, once for ever; nothing but sums while none is."""
+        did = spent(books, self._grid)
+        part = max((each for each in self._whom.spend_at if did >= each * self._cap), default=0.0)
+        if self._cap and part > self._told:
+            self._told = part
+            text = f"{dollars(did)} of {dollars(self._cap)} are spent, more than {part:.0%}"
+            key = f"{part:g} of {self._cap}"
+            tell(Event(Kind.SPEND, self._grid, text, key), self._whom, self._store)

@@ -25,6 +25,8 @@ from quantgrid.watch.rules import STALL, TIMED, Gap, Spike
 from quantgrid.watch.watch import Action, Watch, alarm_of
 
 _REMEMBERED = 4096
+_NO_METHOD = "none"
+"""How the training of a base is called where methods are named."""
 
 
 class Evaluations(Protocol):
@@ -100,8 +102,7 @@ class TrainingWatch:
     ) -> None:
         asked = cell.watch
         self._cell, self._keeper, self._clock = cell, keeper, clock or SystemClock()
-        model = cell.spec.get("trunk", {}).get("model", {}).get("name")
-        expected = expected._replace(tokens_per_s=asked.get("tokens_per_s", {}).get(model))
+        expected = expected._replace(tokens_per_s=_probed(cell))
         self._watch = Watch(expected, asked.get("policy"))
         self._expected, self._tokens_per_step = expected, evaluations.tokens_per_step
         self._evaluations = evaluations
@@ -200,6 +201,8 @@ class TrainingWatch:
         for finding in stopping:
             if finding.rule == Spike.name and self._replay is None:
                 self._leave_for_replay(finding, last)
+            if finding.rule == Spike.name:  # answered: whoever mends it starts without a question
+                replay.forget(self._cell.state)
             raise alarm_of(finding, cell=self._cell.id, do=self._next(finding))
 
     def _leave_notice(self, rule: str, text: str) -> None:
@@ -275,3 +278,12 @@ class TrainingWatch:
             f"{fact['replayed_on']} as {fact['losses'][1]!r}: that host is suspect"
             for fact in replay.quarantined(self._cell.state)
         ]
+
+
+def _probed(cell: Cell) -> float | None:
+    """What a probe measured for such a training: of its model and method, or of the model."""
+    speeds = cell.watch.get("tokens_per_s", {})
+    model = cell.spec.get("trunk", {}).get("model", {}).get("name")
+    method = cell.spec.get("form", {}).get("method", _NO_METHOD)
+    found: float | None = speeds.get(f"{model}-{method}", speeds.get(model))
+    return found

@@ -190,6 +190,7 @@ def test_spike_is_a_science_alarm_when_it_comes_again(cell: Cell) -> None:
     assert second.keeper.chain()["resumed_tokens"] == 60 * TOKENS
     assert device.times == 2
     assert _kept_tokens(cell)[-1] == 60 * TOKENS
+    assert _Stage(cell, falling).run()["findings"] == []  # mended, it accuses no device
 
 
 def test_spike_is_a_device_fault_when_it_does_not_come_again(cell: Cell) -> None:
@@ -221,10 +222,12 @@ def test_spike_is_replayed_from_the_start_when_nothing_was_kept(cell: Cell) -> N
         _Stage(cell, early).run()
 
 
-def test_slow_stretch_is_told_when_a_probe_was_faster(cell: Cell) -> None:
+@pytest.mark.parametrize("probed", [{"n0": 1000.0}, {"n0-qat": 1000.0, "n0": 1.0}])
+def test_slow_stretch_is_told_when_a_probe_was_faster(cell: Cell, probed: dict[str, float]) -> None:
     """A collapse of throughput goes into the notes of the chain, and not into the results."""
     cell = cell._replace(
-        watch={"tokens_per_s": {"n0": 1000.0}}, spec={"trunk": {"model": {"name": "n0"}}}
+        watch={"tokens_per_s": probed},
+        spec={"trunk": {"model": {"name": "n0"}}, "form": {"method": "qat"}},
     )
     clock = HandClock()
     stage = _Stage(cell, falling)
