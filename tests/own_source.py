@@ -6,6 +6,9 @@ Its programs are interpreters of their own: one forked from this process has our
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,14 +22,38 @@ from working_copy import PROJECT, Outcome, WorkingCopy
 class OwnSource(WorkingCopy):
     """A working copy whose programs import the package from its own `src`."""
 
-    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
-        """Run a program in the working copy; standard output and error together."""
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its programs."""
         before = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
         path = os.pathsep.join([str(self.root / "src"), *before])
+        return {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path}
+
+    @contextmanager
+    def start(self, *arguments: str, grid: str) -> Iterator["subprocess.Popen[bytes]"]:
+        """Snakemake in a process of its own, which is killed when the block ends."""
+        command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local", *arguments]
+        process = subprocess.Popen(
+            [*command, "--config", f"grid={grid}"],
+            cwd=self.root,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
+        """Run a program in the working copy; standard output and error together."""
         done = subprocess.run(
             command,
             cwd=self.root,
-            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path},
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ of its controller, the controller of its grid.
 import json
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,12 @@ def of_controller(root: Path, name: str, exit_code: int) -> None:
     place = _find_place(root)
     if exit_code < 0 and -exit_code not in _ASKED and place:
         text = f"the controller died of signal {-exit_code}; what its jobs saved is kept"
-        _tell(
-            Event(Kind.SILENCE, name, text), Path(place["code"]), open_store(place["archive"], root)
-        )
+        store = open_store(place["archive"], root)
+        _tell(Event(Kind.SILENCE, name, text), Path(place["code"]), store)
+        from quantgrid.rental import renting  # only a supervisor pays for it
+
+        with suppress(QuantgridError):
+            renting.forget_controller(store, root)  # or its machines would tell it again
 
 
 def of_grid(grid: str, wanted: Mapping[str, str], code: Path, store: Store) -> None:

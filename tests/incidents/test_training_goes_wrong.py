@@ -20,8 +20,9 @@ from pathlib import Path
 import pytest
 
 import own_source
+from detached import await_true
 from own_source import OwnSource
-from quantgrid import layout
+from quantgrid import layout, processes, standing
 from working_copy import PROJECT
 
 GRID = "one"
@@ -62,10 +63,13 @@ def _spoil(copy: OwnSource, lines: str) -> None:
     copy.edit(WATCH, HEARD, FIRST + lines + HEARD)
 
 
-def _heard(copy: OwnSource) -> list[dict[str, str]]:
+def _told(copy: OwnSource) -> list[dict[str, str]]:
     path = copy / "heard"
-    told = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [each for each in told if each["kind"] in {"alarm", "stall"}]
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _heard(copy: OwnSource) -> list[dict[str, str]]:
+    return [each for each in _told(copy) if each["kind"] in {"alarm", "stall"}]
 
 
 def _run(copy: OwnSource, code: int) -> str:
@@ -96,6 +100,36 @@ def test_cell_stops_and_a_person_hears_when_a_loss_is_no_number(copy: OwnSource)
     assert notice["kind"] == "alarm"
     assert "rule non-finite" in notice["text"]
     _goes_on(copy)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_person_hears_of_an_alarm_when_the_controller_is_dead(copy: OwnSource) -> None:
+    """Killed on the spot while the cell trains: its runner tells alarm and silence, each once."""
+    go = copy / "go"
+    wait = f"""\
+        import pathlib, time
+        while last >= {AT} and not pathlib.Path({str(go)!r}).exists():
+            time.sleep(0.1)
+"""
+    _spoil(copy, wait + HERE + f'losses[{AT} - first] = float("nan")\n')
+    kept = "volume/state/*/*/*.link.json"
+
+    with copy.start(f"results/{BASE}/none/result.json", grid=GRID) as controller:
+        await_true(lambda: any(copy.root.glob(kept)), "the trunk saved nothing")
+        controller.kill()
+        controller.wait()
+        go.touch()
+        await_true(lambda: len(_told(copy)) == 2, f"nobody told it: {_told(copy)}")
+
+    told = {each["kind"]: each["text"] for each in _told(copy)}
+    assert "rule non-finite" in told["alarm"]
+    assert "the controller died" in told["silence"]
+    holder = standing.look(copy.root).holder
+    assert holder
+    await_true(lambda: not processes.marked(holder.id), "something of it goes on")
+    _goes_on(copy)
+    assert [each["kind"] for each in _told(copy)].count("alarm") == 1
 
 
 @pytest.mark.nightly

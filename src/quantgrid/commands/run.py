@@ -54,21 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run the job in the current working copy."""
     root = Path.cwd()
-    cleared = _cleared(root / options.clearance) if options.clearance else None
-    machine = Machine(
-        code=options.root.absolute(),
-        root=root,
-        volume=root / options.volume,
-        platform=options.platform,
-        device=options.device,
-        threads=options.threads,
-        limits=_limits(options),
-        gpu=_share(options),
-        manners=Manners(options.hold_ttl_s, options.patience_s),
-        watch=cleared.watch(options.watch) if cleared else options.watch,
-        mirrors=options.mirrors,
-        clearance=cleared,
-    )
+    machine = _machine(options, root)
     runner = Runner(opened(options, root), machine, SystemClock())
     progress = root / layout.progress_file(str(options.receipt))
     end = progress.with_suffix(".end")
@@ -93,6 +79,29 @@ def main(options: argparse.Namespace) -> int:
     receipts.publish(root / options.receipt, deposit)
     _notice_silence(runner)
     return 0
+
+
+def _machine(options: argparse.Namespace, root: Path) -> Machine:
+    """Where the job runs; nothing where it is paid and was not cleared.
+
+    Raises:
+        BudgetRefusal: without a clearance that says to proceed.
+    """
+    cleared = _cleared(root / options.clearance) if options.clearance else None
+    return Machine(
+        code=options.root.absolute(),
+        root=root,
+        volume=root / options.volume,
+        platform=options.platform,
+        device=options.device,
+        threads=options.threads,
+        limits=_limits(options),
+        gpu=_share(options),
+        manners=Manners(options.hold_ttl_s, options.patience_s),
+        watch=cleared.watch(options.watch) if cleared else options.watch,
+        mirrors=options.mirrors,
+        clearance=cleared,
+    )
 
 
 def _cleared(path: Path) -> "Cleared":

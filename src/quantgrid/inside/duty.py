@@ -43,6 +43,8 @@ class Duty:
 
     def __init__(self, life: "Life", times: Times) -> None:
         self.records: list[str] = []
+        self.code: Path | None = None
+        """The sources of the newest task."""
         self._life, self._times, self._told = life, times, life.told
         self._mount = Path(self._told.mount).absolute() if self._told.mount else None
         self._copies = Copies(life.store, life.work, self._mount)
@@ -119,7 +121,7 @@ class Duty:
         begin_s = self._insist(self._life.store.now).timestamp()
         try:
             order = TaskOrder.parse(self._insist(lambda: self._life.store.get(key)), key)
-            root = self._insist(lambda: self._copies.ready(order))
+            root = self.code = self._insist(lambda: self._copies.ready(order))
         except (DataFault, Refusal, KeyError, OSError) as error:
             self._end(task, self._refused(task, error), begin_s)
             return None

@@ -28,6 +28,8 @@ class Heart:
         """Whether the lease has another machine by now, or wants none."""
         self.also: Callable[[], None] = lambda: None
         """What else is done with each beat."""
+        self.listen: Callable[[], None] = lambda: None
+        """Looks with each beat whether the controller lives."""
         self._signs, self._period_s, self._clock, self._progress = signs, period_s, clock, progress
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._go, daemon=True)
@@ -43,7 +45,7 @@ class Heart:
 
     def _go(self) -> None:
         while True:
-            for act in (self._beat, self.also):
+            for act in (self._beat, self.also, self.listen):
                 try:
                     act()
                 except QuantgridError:

@@ -16,11 +16,14 @@ from quantgrid.inside.duty import Duty
 from quantgrid.inside.heart import Heart
 from quantgrid.inside.patience import Patience, tell
 from quantgrid.inside.signs import Left, Signs
+from quantgrid.inside.silence import Silence
 from quantgrid.inside.times import Times
 from quantgrid.rental.briefing import Briefing
 from quantgrid.rental.lease import End, Exit
 from quantgrid.store import Store, open_store
 
+_SILENCE_S = 900.0
+"""After so long without its controller a machine tells a person; a closed laptop is one, too."""
 _LOST = Left(End.LEASE_LOST, 75, "the lease has another machine, or wants none")
 
 
@@ -75,6 +78,10 @@ class Life:
         heart = Heart(
             self.signs, self.told.real(self.told.beat_s), self.clock, lambda: duty.progress
         )
+        silence = Silence(
+            self.store, self.told.real(_SILENCE_S), lambda: self.signs.lease, lambda: duty.code
+        )
+        heart.listen = silence.listen
         heart.start()
         try:
             left = self._left(duty, heart)

@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from quantgrid.rental.lease import Exit, Phase
+from quantgrid.rental.lease import Exit, Lease, Phase
 from quantgrid.rental.register import BEAT, CLAIM, EXIT, START, Register, exit_bytes, sign_key
 from quantgrid.store import Store
 
@@ -25,6 +25,8 @@ class Signs:
     def __init__(self, store: Store, subject: str, nonce: str, machine: str) -> None:
         self.store, self.subject, self.nonce, self.machine = store, subject, nonce, machine
         self.starts = 0
+        self.lease: Lease | None = None
+        """Its newest state that was seen here."""
         self._register, self._number, self._is_wanted = Register(store), 0, False
         self._beats, self._last_beat = 0, ""
 
@@ -47,7 +49,7 @@ class Signs:
         """Whether the newest state of the lease still names this machine."""
         newer = self._register.newest(self.subject, after=self._number)
         if newer:
-            self._number = newer.number
+            self._number, self.lease = newer.number, newer.lease
             self._is_wanted = newer.lease.nonce == self.nonce and newer.lease.phase in _WANTED
         return self._is_wanted
 

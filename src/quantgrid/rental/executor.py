@@ -8,6 +8,7 @@ same call later finds them again.  Decision 0021 says why, and what runs in a ma
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from quantgrid.errors import QuantgridError
 from quantgrid.rental import reach, renting
 from quantgrid.rental.collecting import Outcome
 from quantgrid.rental.facts import facts_of
+from quantgrid.rental.presence import Presence
 from quantgrid.rental.requests import Job, Requests, programs, refuse_uncleared
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import Tenant
@@ -40,6 +42,7 @@ common_settings = CommonSettings(
 _PLAN = "plan"
 """What the Snakefile calls its `quantgrid.workflow.Workflow`."""
 _SETTLE_EVERY_S = 1.0
+_BEAT_S = 60.0
 
 
 @dataclass
@@ -64,6 +67,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         self.tenant: Tenant | None = None
         self.requests: Requests | None = None
         self.thresholds: Thresholds | None = None
+        self.presence: Presence | None = None
         self.is_paid = self.is_left = False
         self._ended: dict[str, Outcome] = {}
         super().__init__(workflow, logger)
@@ -106,6 +110,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         self.is_left = True
         if self.tenant is None:
             return
+        self._leave()
         if self.workflow.executor_settings.cancel_on_exit:
             self.tenant.cancel()
             self._settle()
@@ -126,6 +131,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             self._settle()
         except Exception as error:  # noqa: BLE001 - the jobs are done, whatever is wrong here
             self._say(f"{_sentence(error)}  `quantgrid stop` ends what is still rented.")
+        self._leave()
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -134,6 +140,9 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
 
     def _go(self) -> list[Outcome]:
         try:
+            if self.presence:
+                with suppress(QuantgridError):
+                    self.presence.beat()
             ended = self.tenant.go() if self.tenant else []
             if self.tenant and self.thresholds:
                 self.thresholds.look(self.tenant.rounds.books)
@@ -141,6 +150,13 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         except Exception as error:  # noqa: BLE001 - else Snakemake forgets every job
             self._say(f"a round of the rented machines failed: {error!r}")
             return []
+
+    def _leave(self) -> None:
+        """Whoever leaves on purpose is missed by no machine."""
+        if self.presence:
+            with suppress(QuantgridError):
+                self.presence.leave()
+                self.presence = None
 
     def _settle(self) -> None:
         """Rounds until nothing idle is rented here any more, or patience ends."""
@@ -169,6 +185,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
             told = (plan.settings.grid, plan.settings.money, plan.settings.notify)
             self.thresholds = Thresholds(*told, archive.store)
+            self.presence = Presence(archive.store, self.tenant.rounds.by, facts.real_s(_BEAT_S))
             self.requests = Requests(
                 plan.code,
                 plan.root,

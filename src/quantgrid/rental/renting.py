@@ -11,6 +11,7 @@ from pathlib import Path
 from quantgrid import processes, workspace
 from quantgrid.archive import Archive
 from quantgrid.atomic import start_of
+from quantgrid.rental import presence
 from quantgrid.rental.briefing import Briefing
 from quantgrid.rental.collecting import Collector, verifier
 from quantgrid.rental.facts import Facts
@@ -21,6 +22,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.rounds import Rounds, Wanted, Ways
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import House, Tenant
+from quantgrid.store import Store
 
 _HOUR_S = 3600.0
 _NAME_WORDS = 5
@@ -72,6 +74,15 @@ def is_dead(by: str) -> bool:
 def is_of_copy(by: str, root: Path) -> bool:
     """Whether a controller belonged to a working copy, wherever it ran."""
     return by.partition(".")[0] == _copy(root)
+
+
+def forget_controller(store: Store, root: Path) -> None:
+    """No machine waits for a word of the controller of a working copy any more.
+
+    Raises:
+        PlatformFault: when the store does not answer.
+    """
+    presence.forget(store, _copy(root))
 
 
 def _copy(root: Path) -> str:
