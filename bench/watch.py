@@ -136,41 +136,16 @@ def false_alarms(rule: Rule, curves: Sequence[Curve]) -> str:
 # -- real miniatures ------------------------------------------------------------------------------
 
 
-def trained(*, is_bad: bool, seed: int, shard_tokens: int = 43_000) -> Curve:
+def real(*, is_bad: bool, seed: int) -> Curve:
     """The curve of n0 as the watch sees it."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import torch
+    from miniature import TOKENS_PER_STEP, trained
 
-    from memory_corpus import MODEL, MemoryView, shakespeare, trunk
-    from quantlm import schedule
-    from quantlm.held_out import HeldOut
-    from quantlm.loop import Trainer, Unwatched
-
-    torch.set_num_threads(1)
-    whole = shakespeare()
-    shards = {name: whole.shard(name) for name in whole.shard_tokens}
-    if is_bad:
-        shards = {"shard": next(iter(shards.values()))[:shard_tokens]}
-    view = MemoryView(shards, whole.validation())
-    model = MODEL | {"init_std": 0.04}
-    spec = trunk(model, seed=seed) | {"passes": PASSES if is_bad else 1}
-    trainer = Trainer.start(spec, view, torch.device("cpu"))
-    held_out = HeldOut.of(trainer, view, model)
-    points: Curve = []
-
-    class Recorder(Unwatched):
-        """Keeps the curve."""
-
-        def is_due(self, step: int) -> bool:
-            return held_out.is_due(step)
-
-        def look(self, step: int) -> None:
-            heard = points[-1].step if points else 0
-            since = trainer.losses[heard - step :]
-            points.append(Point.of(step, step * 2048, since, held_out.losses()))
-
-    steps = shard_tokens // 64 * 64 * PASSES // 2048
-    trainer.run(steps, schedule.trunk_rate(2e-3, 20), watcher=Recorder())
+    seen, points, begin = trained(seed=seed, is_one_shard=is_bad), [], 0
+    for step, validation in seen.looks:
+        losses = seen.losses[begin:step]
+        points.append(Point.of(step, step * TOKENS_PER_STEP, losses, validation))
+        begin = step
     return points
 
 
@@ -181,7 +156,7 @@ def main() -> None:
     parser.add_argument("--train", type=int, default=0, help="real miniatures of each kind")
     options = parser.parse_args()
     random = np.random.default_rng(0)
-    for sequences in (64, 256):
+    for sequences in (64, 128, 256):
         kinds = {
             kind.__name__: [kind(random, sequences) for _ in range(options.runs)]
             for kind in (bad, healthy, plateau)
@@ -190,8 +165,8 @@ def main() -> None:
         told(kinds)
     if options.train:
         seeds = range(options.train)
-        print(f"real miniatures, {options.train} of each kind, 64 sequences")
-        told({kind: [trained(is_bad=kind == "bad", seed=s) for s in seeds] for kind in KINDS})
+        print(f"real miniatures, {options.train} of each kind, 128 sequences")
+        told({kind: [real(is_bad=kind == "bad", seed=s) for s in seeds] for kind in KINDS})
 
 
 KINDS = ("bad", "healthy")

@@ -173,11 +173,11 @@ class Gap(_Rule):
 
     While nothing repeats, the loss of a step is that of text never seen, and both agree.  More than
     `NATS`, more than `Z` standard errors, at two evaluations running.
-    Delay: 41 % of the headline run with the 64 sequences of n0, 30 to 38 % with 256 (QU 7).  False
-    alarms: a fixed set is easier or harder than the text as a whole for good, by three errors in
-    .3 % of all sets and a little more often where sequences are few (.6 % of 3,000 generated runs
-    with 64); three and a half are asked for, which .05 % of them had.  Four would fire later by an
-    evaluation.  Where several passes are declared it is a warning.
+    Delay: 36 % of the headline run of n0 with its 128 sequences (three seeds), 30 to 38 % with 256
+    (QU 7).  False alarms: a fixed set is easier or harder than the text as a whole for good, by
+    three errors in .3 % of all sets and a little more often where sequences are few (.6 % of 3,000
+    generated runs with 64); three and a half are asked for, which .05 % of them had.  Where several
+    passes are declared it is a warning.
     """
 
     name = "gap"
