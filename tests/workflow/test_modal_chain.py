@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from test_modal_grid import environment_of, lay_rented, typed
 
 import modal_parts as parts
+from modal_copy import environment_of, lay_rented, typed
 from working_copy import NONE, RTN, grid_file
 
 DAY_S = 14

@@ -1,8 +1,6 @@
 """`snakemake --profile modal`, typed exactly so: a grid in sandboxes, from text to the table."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,106 +9,20 @@ from pathlib import Path
 import pytest
 import yaml
 
+import modal_copy as boxes
 import modal_parts as parts
-from quantgrid.rental.register import Register
+from modal_copy import environment_of, lay_rented, typed
 from quantgrid.store import open_store
 from rehearsal.modal.double import Double
-from working_copy import CELLS, PROJECT, WorkingCopy, lay
-
-FACTOR = 30.0
+from s3_server import CREDENTIALS
+from working_copy import CELLS, WorkingCopy, aim, lay
 
 
 @pytest.fixture(scope="module")
 def double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     """One double for all tests here."""
-    with parts.doubled(tmp_path_factory.mktemp("modal"), FACTOR) as double:
+    with parts.doubled(tmp_path_factory.mktemp("modal"), boxes.FACTOR) as double:
         yield double
-
-
-def _platform(double: Double, **changes: object) -> dict[str, object]:
-    """The file of the platform, for a rehearsal of it."""
-    whole: dict[str, object] = yaml.safe_load((PROJECT / "config/platforms/modal.yaml").read_text())
-    rented, options = whole["rented"], whole["rented"]["options"]  # type: ignore[index]
-    whole |= {"device": "cpu", "threads": 1, "clock_factor": FACTOR, "bills_as": None}
-    price = {"usd_per_h": parts.PRICES["cpu"] / 1e6, "source": "test", "date": "2026-11-30"}
-    options |= {"candidates": [price], "boot_s": 60, "create_s": 60, "visible_s": 0.5}
-    options["factor"] = double.factor
-    rented |= {
-        "account": "lab/main",
-        "image": parts.IMAGE,
-        "volume": parts.made_volume(parts.connected(double), "quantgrid"),
-        "device": "",
-        "num_devices": 0,
-        "secrets": [],
-        "shares_disk": True,
-        "machines": 3,
-        "idle_s": 240,
-        **changes,
-    }
-    return whole
-
-
-def lay_rented(root: Path, double: Double, **changes: object) -> WorkingCopy:
-    """A working copy whose profile `modal` is linked as `make setup` does it."""
-    copy = lay(root, light=True)
-    (copy / "config/platforms/modal.yaml").write_text(yaml.safe_dump(_platform(double, **changes)))
-    copy.edit("config/config.yaml", "grid: demo", "grid: smoke")
-    copy.edit("profiles/modal/profile.yaml", "status-checks: 5", "status-checks: 1")
-    (root / ".ci").mkdir()
-    shutil.copy(PROJECT / ".ci/link-profiles", root / ".ci")
-    return copy
-
-
-def environment_of(copy: WorkingCopy, double: Double, workspace: str = "lab") -> dict[str, str]:
-    """What makes somebody of a workspace of the process that is started."""
-    return (
-        os.environ
-        | double.environment(workspace)
-        | {
-            "XDG_CONFIG_HOME": str(copy / "home"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-    )
-
-
-def rehearse(copy: WorkingCopy, environment: dict[str, str]) -> dict[str, str]:
-    """The same environment, once `--profile modal` works there as typed."""
-    subprocess.run([copy / ".ci/link-profiles"], env=environment, check=True, capture_output=True)
-    return environment
-
-
-def typed(
-    copy: WorkingCopy, environment: dict[str, str], *more: str, timeout_s: float = 280
-) -> subprocess.CompletedProcess[str]:
-    """What a person types."""
-    return subprocess.run(
-        ["snakemake", "--profile", "modal", *more],  # noqa: S607 - as a person types it
-        cwd=copy.root,
-        env=rehearse(copy, environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-    )
-
-
-def _numbers(copy: WorkingCopy, platform: str) -> dict[str, object]:
-    """What each cell's record says, but for where and when it was made."""
-    found = {}
-    for path in sorted((copy / "results").rglob("result.json")):
-        record = json.loads(path.read_text())
-        assert record["platform"]["name"] == platform
-        found[record["cell"]] = [record[key] for key in ("fingerprint", "spec", "results", "blobs")]
-    return found
-
-
-def _told(copy: WorkingCopy) -> float:
-    """What the register says that all machines did cost, in micro-dollars."""
-    register = Register(open_store(str(copy / "archive"), copy.root))
-    assert register.leases() == {}
-    return sum(span.cost for span in register.books().spent())
 
 
 def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
@@ -123,16 +35,101 @@ def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
     done = typed(copy, environment_of(copy, double))
 
     assert done.returncode == 0, done.stdout[-6000:]
-    assert len(_numbers(copy, "modal")) == CELLS
-    assert _numbers(copy, "modal") == _numbers(made, "local")
+    assert len(boxes.numbers(copy, "modal")) == CELLS
+    assert boxes.numbers(copy, "modal") == boxes.numbers(made, "local")
     assert (copy / "results/smoke.csv").exists()
     assert double.living() == []
-    assert 0 < double.bill() - before <= _told(copy)
+    assert 0 < double.bill() - before <= boxes.told(copy)
     platforms = {
         json.loads(p.read_text())["platform"]["name"]
         for p in (copy / "results").rglob("result.json")
     }
     assert platforms == {"modal"}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("grid", "count", "light"), [("demo", 105, True), ("smoke", 14, False)])
+def test_whole_grid_is_the_same_in_sandboxes_as_on_a_desk(
+    tmp_path: Path, double: Double, grid: str, count: int, light: bool
+) -> None:
+    """All 105 cells of the demo; and 14 with their real science, from raw text to the table."""
+    here, copy = (
+        lay(tmp_path / "here", light=light),
+        lay_rented(tmp_path / "rented", double, grid, light=light),
+    )
+    here.snakemake(grid=grid, timeout_s=1500)
+    before = double.bill()
+
+    done = typed(copy, environment_of(copy, double), timeout_s=2000)
+
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert len(boxes.numbers(copy, "modal")) == count
+    assert boxes.numbers(copy, "modal") == boxes.numbers(here, "local")
+    assert double.living() == []
+    assert 0 < double.bill() - before <= boxes.told(copy)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_grid_in_sandboxes_deposits_into_a_bucket_whose_key_only_modal_has(
+    tmp_path: Path, double: Double, made: WorkingCopy, s3_address: str
+) -> None:
+    """The key is a secret of Modal, by its name: no sandbox, log, file or object of ours has it."""
+    keys = {name: CREDENTIALS[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    double.put("secrets", {"lab/main/quantgrid-archive": keys})
+    copy = lay_rented(tmp_path / "rented", double, secrets=["quantgrid-archive"])
+    aim(copy, s3_address)
+
+    done = typed(copy, environment_of(copy, double), timeout_s=1000)
+
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert boxes.numbers(copy, "modal") == boxes.numbers(made, "local")
+    assert double.living() == []
+    assert double.boxes()[-1]["secrets"] == ["lab/main/quantgrid-archive"]
+    store = open_store(s3_address, copy.root)
+    kept = [path.read_bytes() for path in copy.root.rglob("*") if path.is_file()]
+    kept += [store.get(key) for key in store.list("")]
+    kept += [path.read_bytes() for path in _files_of(double)]
+    assert not any(keys["AWS_SECRET_ACCESS_KEY"].encode() in each for each in kept)
+
+
+def _files_of(double: Double) -> list[Path]:
+    """All that the double keeps, and its sandboxes wrote, but for the secrets that it was given."""
+    found = [path for path in double.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    return [path for path in found if path.name != "secrets.json"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_grid_goes_on_in_a_cpu_sandbox_when_this_computer_is_closed(
+    tmp_path: Path, double: Double
+) -> None:
+    """`launch --on modal` rents a machine without a GPU, which rents the others and folds."""
+    copy = lay_rented(
+        tmp_path / "rented",
+        double,
+        "three",
+        coordinator={"device": "", "secrets": ["quantgrid-modal"]},
+    )
+    double.put("secrets", {"lab/main/quantgrid-modal": double.environment("lab")})
+    environment, before = boxes.rehearse(copy, environment_of(copy, double)), len(double.boxes())
+    quantgrid = (sys.executable, "-m", "quantgrid")
+
+    launched = boxes.said(copy, environment, *quantgrid, "launch", "--on", "modal")
+    assert "This computer may be closed" in launched.stdout, launched.stdout[-3000:]
+    (first, *_) = double.boxes()[before:]
+    attached = boxes.said(copy, environment, *quantgrid, "attach", timeout_s=600)
+
+    assert "3/3 cells" in attached.stdout, attached.stdout[-6000:]
+    assert first["device"] == "cpu"
+    assert {box["app"] for box in double.boxes()[before:]} == {first["app"]}
+    assert len(double.boxes()[before:]) >= 3  # its own, and those that prepare and seal
+    folded = typed(copy, environment)
+    assert "restore 3, make 0" in folded.stdout, folded.stdout[-3000:]
+    assert len(boxes.numbers(copy, "modal")) == 3
+    assert double.living() == []
+    assert boxes.told(copy) > 0
 
 
 def test_plan_needs_neither_token_nor_service(tmp_path: Path, double: Double) -> None:
@@ -193,7 +190,7 @@ def test_doctor_names_each_line_that_is_missing(tmp_path: Path, double: Double) 
     assert "$0.19 an hour" in found["prices"]["seen"]
 
     wrong = {"account": "lab/other", "volume": "vo-gone", "secrets": ["no-such"], "device": "H100"}
-    bad = _platform(double, **wrong)
+    bad = boxes.platform(double, **wrong)
     (copy / "config/platforms/modal.yaml").write_text(yaml.safe_dump(bad))
     _, found = _doctor(copy, environment)
     refused = {subject for subject, each in found.items() if each["level"] == "refuse"}

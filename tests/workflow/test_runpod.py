@@ -1,85 +1,35 @@
 """`snakemake --profile runpod`, typed exactly so, on the double: from raw text to the table."""
 
-import csv
 import json
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
+import runpod_copy as pods
 from quantgrid.rental.port import find_name
 from quantgrid.rental.register import Register
-from quantgrid.rental.spend import microusd
-from quantgrid.store import Store, open_store
+from quantgrid.store import open_store
 from rehearsal.runpod.double import Double
-from runpod_rig import IMAGE
-from working_copy import GRID, Outcome, WorkingCopy, lay
+from s3_server import CREDENTIALS
+from working_copy import WorkingCopy, aim, lay
 
-FACTOR = 60.0
-VOLUME = "vol-of-the-lab"
-TIMES = {"wall_s", "cpu_s", "platform"}
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+MONEY = ("--config", "money={max_usd_per_grid: 20, probe_max_usd: 5}")
 
 
 @pytest.fixture
 def double(tmp_path: Path) -> Iterator[Double]:
-    """A platform whose pods find this interpreter in their image."""
-    made = Double(tmp_path / "runpod", FACTOR)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    made.act("image", reference=IMAGE, PATH=path, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    made.act("volume", id=VOLUME)
-    made.act("options", boot_s=5.0, pull_s=5.0, per_minute=600)
-    yield made
-    made.close()
-
-
-def fill_in(copy: WorkingCopy, grid: str = GRID, **changes: Any) -> None:
-    """What a person writes into the configuration, and what a rehearsal needs beside it."""
-    path = copy / "config/platforms/runpod.yaml"
-    platform = yaml.safe_load(path.read_text())
-    platform |= {"device": "cpu", "threads": 1, "durable": False, "clock_factor": FACTOR}
-    platform |= {"bills_as": None, "grace_s": 120}
-    mine = {"account": "lab", "volume": VOLUME, "image": IMAGE, "secrets": []}
-    mine |= {"device": "", "num_devices": 0}  # a pod of a rehearsal has no GPU to prove
-    platform["rented"] |= (
-        mine | {"shares_disk": True, "machines": 2, "ahead": 8, "idle_s": 900} | changes
-    )
-    path.write_text(yaml.safe_dump(platform))
-    copy.edit("profiles/runpod/profile.yaml", "status-checks: 15", "status-checks: 1")
-    copy.edit("config/config.yaml", "grid: demo ", f"grid: {grid} ")
-
-
-def typed(
-    copy: WorkingCopy, *more: str, environ: dict[str, str], timeout_s: float = 280
-) -> Outcome:
-    """What a person types after `make setup`, whose links are in a folder of this test."""
-    home = copy.root.parent / "home"
-    folder = home / "snakemake"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / "runpod").exists():
-        (folder / "runpod").symlink_to(copy / "profiles/runpod")
-    words = [f"XDG_CONFIG_HOME={home}", *(f"{k}={v}" for k, v in environ.items())]
-    words += [f"PATH={Path(sys.executable).parent}:{os.environ['PATH']}"]
-    typed = ("snakemake", "--profile", "runpod", *more)
-    return copy.call("env", *words, *typed, timeout_s=timeout_s)
-
-
-def numbers(copy: WorkingCopy, grid: str = GRID) -> list[dict[str, str]]:
-    """The table without what depends on time and place."""
-    with (copy / f"results/{grid}.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {row["platform"] for row in rows} in ({"runpod"}, {"local"})
-    return [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
+    """A platform of its own."""
+    with pods.doubled(tmp_path / "runpod") as double:
+        yield double
 
 
 def test_plan_needs_no_key_when_nothing_is_rented(tmp_path: Path) -> None:
     """`-n --profile runpod` plans the grid without a key, an account or a network."""
     copy = lay(tmp_path / "copy", light=True)
-    fill_in(copy)
-    seen = typed(copy, "-n", "--quiet", "rules", "host", environ={"RUNPOD_API_KEY": ""})
+    pods.fill_in(copy)
+    seen = pods.typed(copy, "-n", "--quiet", "rules", "host", environ={"RUNPOD_API_KEY": ""})
     assert "plan " in seen.text
     assert "make" in seen.plan
 
@@ -89,69 +39,109 @@ def test_grid_on_pods_is_that_of_this_machine_when_typed_as_documented(
 ) -> None:
     """Numbers equal local ones, every record was made in a pod, the bill is paid and covered."""
     copy = lay(tmp_path / "pods", light=True)
-    fill_in(copy)
-    environ = {"RUNPOD_API_KEY": double.key, "QG_RUNPOD_URL": f"{double.url}/v2"}
+    pods.fill_in(copy)
 
-    typed(copy, environ=environ)
+    pods.typed(copy, environ=pods.environment(double))
 
-    assert numbers(copy) == numbers(made)
-    _assert_whole(double, copy)
+    assert pods.numbers(copy) == pods.numbers(made)
+    pods.assert_whole(double, copy)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(7200)
-def test_demo_on_pods_is_that_of_this_machine_when_typed_as_documented(
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("grid", "count", "light"), [("demo", 105, True), ("smoke", 14, False)])
+def test_whole_grid_on_pods_is_that_of_this_machine_when_typed_as_documented(
+    double: Double, tmp_path: Path, grid: str, count: int, light: bool
+) -> None:
+    """All 105 cells of the demo; and 14 with their real science, from raw text to the table."""
+    here, copy = (lay(tmp_path / name, light=light) for name in ("here", "pods"))
+    here.snakemake(grid=grid, timeout_s=1500)
+    pods.fill_in(copy, grid)
+
+    pods.typed(copy, environ=pods.environment(double), timeout_s=2000)
+
+    assert pods.numbers(copy, grid) == pods.numbers(here, grid)
+    assert len(pods.numbers(copy, grid)) == count
+    pods.assert_whole(double, copy)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
+    double: Double, made: WorkingCopy, s3_address: str, tmp_path: Path
+) -> None:
+    """The key is a secret of the platform: no request, pod, log, file or object of ours has it."""
+    double.act("account", name="lab", secrets={name: CREDENTIALS[name] for name in KEYS})
+    copy = lay(tmp_path / "pods", light=True)
+    pods.fill_in(copy, secrets=[*KEYS])
+    aim(copy, s3_address)
+
+    pods.typed(copy, environ=pods.environment(double), timeout_s=1000)
+
+    assert pods.numbers(copy) == pods.numbers(made)
+    store = open_store(s3_address, copy.root)
+    pods.assert_whole(double, copy, store)
+    secret = CREDENTIALS[KEYS[1]]
+    pods.assert_no_secret(double, secret)
+    created = double.requests("createPod")
+    assert all(f"RUNPOD_SECRET_{name}" in each["body"] for each in created for name in KEYS)
+    kept = [path.read_bytes() for path in copy.root.rglob("*") if path.is_file()]
+    kept += [store.get(key) for key in store.list("")]
+    assert not any(secret.encode() in each for each in kept)
+
+
+# -- money -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_nothing_but_probes_is_rented_before_the_clearance_when_pods_are_paid(
     double: Double, tmp_path: Path
 ) -> None:
-    """All 105 cells of the demo, with their real science, from raw text to the table."""
-    here, copy = (lay(tmp_path / name, light=False) for name in ("here", "pods"))
-    here.snakemake(grid="demo", timeout_s=3000)
-    fill_in(copy, "demo")
-    environ = {"RUNPOD_API_KEY": double.key, "QG_RUNPOD_URL": f"{double.url}/v2"}
+    """Compile and smoke here, a probe on a pod, a clearance; every other pod is younger than it."""
+    copy = lay(tmp_path / "pods", light=True)
+    pods.fill_in(copy, "three", bills_as="here")
 
-    typed(copy, environ=environ, timeout_s=4000)
+    environ = pods.environment(double) | {"LIGHT_WORK_S": "0.5"}  # a smoke kills what can save
 
-    assert numbers(copy, "demo") == numbers(here, "demo")
-    assert len(numbers(copy, "demo")) == 105
-    _assert_whole(double, copy)
+    said = pods.typed(copy, *MONEY, environ=environ, timeout_s=1000)
 
-
-def _assert_whole(double: Double, copy: WorkingCopy) -> None:
-    assert double.billing == []
-    pods = {each["id"]: each for each in double.pods}
-    _assert_made_in(pods, copy)
-    _assert_paid(double, copy)
-    _assert_no_secret(double)
-
-
-def _cell(store: Store, job: str) -> str:
-    return str(json.loads(store.get(f"rental/tasks/{job}.000001"))["cell"])
-
-
-def _assert_made_in(pods: dict[str, Any], copy: WorkingCopy) -> None:
-    """Each task's end names a pod and its nonce; the corpus was sealed by another than made it."""
-    store = open_store(str(copy / "archive"), copy.root)
-    ends = [json.loads(store.get(key)) for key in store.list("rental/signs") if ".done." in key]
-    made_by = {_cell(store, each["job"]): each["machine"] for each in ends}
-    names = {find_name(each["body"]["name"]) for each in pods.values()}
-    assert {each["nonce"] for each in ends} <= {name.nonce for name in names if name}
-    assert set(made_by.values()) <= pods.keys()
-    assert len({made_by[cell] for cell in made_by if cell.endswith("of shakespeare")}) == 2
+    assert {"compile", "smoke", "probe", "budget", "clearance"} <= said.jobs.keys()
+    (clearance,) = (copy / "receipts/screens").rglob("clearance.*.json")
+    results = [json.loads(path.read_bytes()) for path in copy.root.glob("results/*/*/result.json")]
+    assert len(results) == 3
+    assert {each["clearance"]["fingerprint"] for each in results} == {clearance.name.split(".")[1]}
+    cleared_s = clearance.stat().st_mtime
+    leases = Register(pods.store_of(copy)).leases(ended=True)
+    cells = {subject[:12]: each.lease.cell for subject, each in leases.items()}
+    for pod in double.pods:
+        name = find_name(pod["body"]["name"])
+        assert name is not None
+        is_probe = cells[name.subject].startswith("probe")
+        assert is_probe or _real_s(double, pod["created_s"]) > cleared_s, cells[name.subject]
+    assert any(cell.startswith("probe") for cell in cells.values())
+    pods.assert_whole(double, copy)
 
 
-def _assert_paid(double: Double, copy: WorkingCopy) -> None:
-    """What the ledger says was spent covers the bill, and little more."""
-    books = Register(open_store(str(copy / "archive"), copy.root)).books()
-    cost = sum(microusd(each.microusd_per_h, each.begin_s, each.end_s) for each in books.costs)
-    bill = double.show()["spent_usd"]["lab"] * 1e6
-    per_s = max(each.microusd_per_h for each in books.costs) / 3600
-    assert {each.nonce for each in books.promises} == {each.nonce for each in books.costs}
-    assert bill <= cost <= bill + 15 * per_s * len(books.costs)  # intent before, looks after
+def _real_s(double: Double, created_s: float) -> float:
+    """A moment of the double's clock, by a watch."""
+    kept = double.show()["clock"]
+    return float(kept["real_s"] + (created_s - kept["origin_s"]) / kept["factor"])
 
 
-def _assert_no_secret(double: Double) -> None:
-    """No key is in what the double was sent, kept or printed by its pods."""
-    keys = list(double.show()["keys"])
-    texts = [path.read_text() for path in double.folder.rglob("*.log")]
-    texts += [(double.folder / "requests.jsonl").read_text()]
-    assert [key for key in keys if any(key in text for text in texts)] == []
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+def test_nothing_is_rented_when_a_paid_job_has_no_clearance(double: Double, tmp_path: Path) -> None:
+    """Without an amount nothing is even asked; without a clearance the executor refuses the job."""
+    copy = lay(tmp_path / "pods", light=True)
+    pods.fill_in(copy, "three", bills_as="here")
+    environ = pods.environment(double)
+    said = pods.typed(copy, environ=environ, code=78)
+    assert "(money.probe_max_usd)" in said.text
+    assert double.requests() == []
+    copy.edit("rules/corpus.smk", "plan.screens.prepare_input", "[]")
+
+    said = pods.typed(copy, "corpus", *MONEY, environ=environ, code=1)
+
+    assert "no machine is rented for prepare before the screens have passed" in said.text
+    assert double.requests("createPod") == []
