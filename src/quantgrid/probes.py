@@ -27,6 +27,9 @@ SCHEMA = "quantgrid/probe"
 VERSION = 2
 CAP_S = 300.0
 """A probe ends itself after so long, the boot of a machine not counted."""
+BOOT_S = 2400.0
+"""What a rented machine may be paid for beside its probe: one that never comes is given up after 32
+minutes at the latest (`quantgrid.rental.modal.LIMITS`), and a promise has seven more for the end."""
 
 
 class Probe(NamedTuple):
@@ -149,19 +152,27 @@ _GUESSES = "here"
 """The device whose speed is guessed from where nothing is paid."""
 
 
-def refuse_dear(probes: Iterable[Probe], root: Path, usd_per_hour: float, money: Money) -> None:
+def most_usd(platform: Platform, usd_per_hour: float) -> float:
+    """What measuring one thing may cost, with the boot of its machine where one is rented."""
+    return (CAP_S + (BOOT_S if platform.rented else 0.0)) / 3600 * usd_per_hour
+
+
+def refuse_dear(
+    probes: Iterable[Probe], root: Path, platform: Platform, usd_per_hour: float, money: Money
+) -> None:
     """Refuse to measure what may cost more than a person allowed.
 
     Raises:
         BudgetRefusal: with both numbers.
     """
     missing = [each.id for each in probes if not (root / each.receipt).exists()]
-    usd = len(missing) * CAP_S / 3600 * usd_per_hour
+    usd = len(missing) * most_usd(platform, usd_per_hour)
+    boot = f" and the boot of a machine ({BOOT_S:.0f} s at most)" if platform.rented else ""
     if usd > money.probe_max_usd:
         raise BudgetRefusal(
             f"measuring {', '.join(missing)} may cost more than was allowed",
             expected=f"at most ${money.probe_max_usd:,.2f} (money.probe_max_usd)",
-            seen=f"${usd:,.2f}: {len(missing)} x {CAP_S:.0f} s at ${usd_per_hour:,.2f} an hour",
+            seen=f"${usd:,.2f}: {len(missing)} x {CAP_S:.0f} s{boot} at ${usd_per_hour:,.2f} an hour",
             where=layout.CONFIG,
             do=f"Allow it: --config money='{{probe_max_usd: {ceil(usd * 100) / 100:.2f}}}'.",
         )

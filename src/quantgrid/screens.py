@@ -133,7 +133,7 @@ class Screens:
         if not self.platform.is_paid:
             return {}
         device = load_device(self.code, str(self.platform.bills_as))
-        usd = probes.CAP_S / 3600 * device.usd_per_hour
+        usd = probes.most_usd(self.platform, device.usd_per_hour)
         return {"max_usd": round(usd, 4), "runtime": round(probes.CAP_S / 60)}
 
     @property
@@ -184,7 +184,8 @@ class Screens:
             return
         device = load_device(self.code, str(self.platform.bills_as))
         money = self.settings.money
-        probes.refuse_dear(self.probes, self.root, device.usd_per_hour, money)
+        price = device.usd_per_hour
+        probes.refuse_dear(self.probes, self.root, self.platform, price, money)
         if all((self.root / each.receipt).exists() for each in self.probes):
             from quantgrid import budget  # loads numpy, and most plans cost nothing
 

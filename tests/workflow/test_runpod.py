@@ -15,7 +15,7 @@ from s3_server import CREDENTIALS
 from working_copy import WorkingCopy, aim, lay
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-MONEY = ("--config", "money={max_usd_per_grid: 20, probe_max_usd: 5}")
+MONEY = ("--config", "money={max_usd_per_grid: 20, probe_max_usd: 3}")
 
 
 @pytest.fixture

@@ -73,8 +73,7 @@ class Requests:
     def request(self, job: Job) -> Request:
         """What is asked of a machine; files are read when the order is made."""
         spec = json.loads(job.spec) if job.spec else {}
-        made = f" of {Path(job.outputs[0]).parent.name}" if job.outputs else ""
-        cell = str(spec.get("cell") or f"{job.rule}{made}")
+        cell = str(spec.get("cell") or f"{job.rule}{_made(job)}")
         id_ = job_id(job.rule, job.outputs)
         order = self._order(job, spec, cell)
         return Request(id_, cell, self.grid, self._kind(job, id_), order)
@@ -121,6 +120,15 @@ class Requests:
                 packed = bundle.pack(self.code, self.also)
                 self._bundle = bundle.put(self.store, packed.data)
             return self._bundle
+
+
+def _made(job: Job) -> str:
+    """What a job without a cell is about, for a person: a corpus, or what a probe measures."""
+    if not job.outputs:
+        return ""
+    path = Path(job.outputs[0])
+    is_own = path.parent.name == job.rule  # screens: .../probe/n0-rtn.<fingerprint>.json
+    return f" of {path.name.split('.')[0] if is_own else path.parent.name}"
 
 
 def _links(spec: Mapping[str, Any]) -> Iterable[str]:

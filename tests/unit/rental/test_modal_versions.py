@@ -25,7 +25,7 @@ def test_adapter_does_the_same_when_the_sdk_is_the_oldest(root: Path, tmp_path: 
     paths = os.pathsep.join([str(tmp_path), *sys.path])
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/unit/rental/test_modal.py"],
+        [sys.executable, "-m", "pytest", "-n", "0", "-rs", "tests/unit/rental/test_modal.py"],
         cwd=root,
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,

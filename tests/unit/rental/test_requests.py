@@ -93,3 +93,17 @@ def test_an_adapter_that_is_not_installed_is_named() -> None:
     """The message says which package is missing, and not where Python looked."""
     with pytest.raises(ConfigRefusal, match="snakemake_executor_plugin_nowhere"):
         connect(FACTS._replace(adapter="nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "output", "cell"),
+    [
+        ("seal", f"receipts/corpus/text/sealed.{'cd' * 32}.json", "seal of text"),
+        ("probe", f"receipts/screens/probe/n0-rtn.{'cd' * 32}.json", "probe of n0-rtn"),
+    ],
+)
+def test_a_job_without_a_cell_is_told_by_what_it_makes(
+    requests: Requests, rule: str, output: str, cell: str
+) -> None:
+    """A person reads the corpus, or what is measured, in leases and refusals."""
+    assert requests.request(JOB._replace(rule=rule, spec="", outputs=(output,))).cell == cell
