@@ -49,6 +49,7 @@ def connected(
     limits: Limits = QUICK,
     patience_s: float = 30.0,
     capacity_s: float = 60.0,
+    bill_s: float = 0.0,
     **place: Any,
 ) -> Modal:
     """The adapter as somebody of a workspace."""
@@ -59,6 +60,7 @@ def connected(
         client=client(double, workspace),
         patience_s=patience_s,
         capacity_s=capacity_s,
+        bill_s=bill_s,
     )
 
 

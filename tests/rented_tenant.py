@@ -154,7 +154,7 @@ class Hirer:
 
     def ask(self, name: str, kind: Kind = KIND) -> str:
         """Ask for a job; its id."""
-        job = job_id("rule", [f"receipts/{name}.json"])
+        job = job_id((), "rule", [f"receipts/{name}.json"])
 
         def order() -> TaskOrder:
             self.orders += 1

@@ -167,6 +167,15 @@ class Sandboxes(Volumes):
         result = _result(box)
         await stream.send_message(api.SandboxGetTaskIdResponse(task_id=task, task_result=result))
 
+    async def SandboxGetStats(self, stream: Any) -> None:  # noqa: D102
+        asked = await stream.recv_message()
+        box = self._box_of(stream, asked.sandbox_id)
+        told = api.SandboxGetStatsResponse(duration_hours=box.ran_s / 3600)
+        if box.started_s:  # unset where no usage was recorded
+            usd = self.state.price(box.device) / 1e6 * box.ran_s / 3600
+            told.cost, told.num_datapoints = f"{usd:.12f}", 1
+        await stream.send_message(told)
+
     async def SandboxTagsGet(self, stream: Any) -> None:  # noqa: D102
         asked = await stream.recv_message()
         box = self._box_of(stream, asked.sandbox_id)

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import string
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,11 @@ class Box:
         """Whether it has a result."""
         return bool(self.status)
 
+    @property
+    def ran_s(self) -> float:
+        """For how long it had a container, until now."""
+        return (self.ended_s or time.time()) - self.started_s if self.started_s else 0.0
+
 
 class State:
     """Everything, in memory and on disk.
@@ -162,6 +168,10 @@ class State:
     def capacity(self, device: str) -> int:
         """How many sandboxes of a device may run."""
         return int(read(self.root / "capacity.json", {}).get(device, 1 << 30))
+
+    def price(self, device: str) -> float:
+        """Micro-dollars of an hour."""
+        return float(read(self.root / "prices.json", {}).get(device, 0))
 
     def running(self, device: str) -> list[Box]:
         """Sandboxes of a device that have a container now."""

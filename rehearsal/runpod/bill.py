@@ -52,9 +52,10 @@ def report(state: State, account: str, query: dict[str, str]) -> dict[str, Any]:
     begin_s = seconds(query["startTime"]) if "startTime" in query else _first(state, end_s)
     if last := query.get("lastN"):
         begin_s = (now_s // bucket_s - int(last) + 1) * bucket_s
+    begin_s, end_s = begin_s // bucket_s * bucket_s, -(-end_s // bucket_s) * bucket_s
     records = [
         {"podId": pod["id"], "startTime": moment(start_s), "endTime": moment(start_s + bucket_s)}
-        | amounts(pod, max(start_s, begin_s), min(start_s + bucket_s, end_s), state.clock.factor)
+        | amounts(pod, start_s, min(start_s + bucket_s, now_s), state.clock.factor)
         for pod in state["pods"].values()
         if pod["account"] == account and query.get("podId") in {None, pod["id"]}
         for start_s in _starts(begin_s, end_s, bucket_s)

@@ -29,7 +29,7 @@ CAP_S = 300.0
 """A probe ends itself after so long, the boot of a machine not counted."""
 BOOT_S = 2400.0
 """What a rented machine may be paid for beside its probe: one that never comes is given up after 32
-minutes at the latest (`quantgrid.rental.modal.LIMITS`), and a promise has seven more for the end."""
+minutes (`quantgrid.rental.modal.LIMITS`), and a promise has seven more for the end."""
 
 
 class Probe(NamedTuple):
@@ -167,12 +167,13 @@ def refuse_dear(
     """
     missing = [each.id for each in probes if not (root / each.receipt).exists()]
     usd = len(missing) * most_usd(platform, usd_per_hour)
-    boot = f" and the boot of a machine ({BOOT_S:.0f} s at most)" if platform.rented else ""
+    boot = f" and a boot of {BOOT_S:.0f} s at most" if platform.rented else ""
+    each = f"{CAP_S:.0f} s{boot} at ${usd_per_hour:,.2f} an hour"
     if usd > money.probe_max_usd:
         raise BudgetRefusal(
             f"measuring {', '.join(missing)} may cost more than was allowed",
             expected=f"at most ${money.probe_max_usd:,.2f} (money.probe_max_usd)",
-            seen=f"${usd:,.2f}: {len(missing)} x {CAP_S:.0f} s{boot} at ${usd_per_hour:,.2f} an hour",
+            seen=f"${usd:,.2f}: {len(missing)} x {each}",
             where=layout.CONFIG,
             do=f"Allow it: --config money='{{probe_max_usd: {ceil(usd * 100) / 100:.2f}}}'.",
         )

@@ -23,6 +23,7 @@ _REMOTE = {
     Call.OBSERVE: "SandboxWaitV2",
     Call.STOP: "SandboxTerminateV2",
     Call.LOGS: "AppFetchLogs",
+    Call.STATEMENTS: "SandboxGetStats",
 }
 """The remote call that does what a call of the port is for."""
 
@@ -34,7 +35,9 @@ class ModalWorld:
         self.double = double
         double.put("secrets", {"lab/main/STORE_KEY": {"STORE_KEY": "s3cr3t-of-the-account"}})
         double.environments("other")
-        self.platform: Modal = parts.connected(double, patience_s=PATIENCE_S, capacity_s=PATIENCE_S)
+        self.platform: Modal = parts.connected(
+            double, patience_s=PATIENCE_S, capacity_s=PATIENCE_S, bill_s=0.0
+        )
         self.volumes = {
             "good": parts.made_volume(self.platform),
             "twin": parts.made_volume(self.platform, environment="other"),

@@ -28,6 +28,7 @@ OPERATIONS = {
     Call.OBSERVE: "getPod",
     Call.STOP: "deletePod",
     Call.LOGS: "getPodLogs",
+    Call.STATEMENTS: "listPodBilling",
 }
 
 

@@ -74,7 +74,8 @@ class Requests:
         """What is asked of a machine; files are read when the order is made."""
         spec = json.loads(job.spec) if job.spec else {}
         cell = str(spec.get("cell") or f"{job.rule}{_made(job)}")
-        id_ = job_id(job.rule, job.outputs)
+        where = (self.facts.name, self.facts.account, self.facts.volume)
+        id_ = job_id(where, job.rule, job.outputs)
         order = self._order(job, spec, cell)
         return Request(id_, cell, self.grid, self._kind(job, id_), order)
 

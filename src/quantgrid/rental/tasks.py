@@ -37,9 +37,16 @@ class Task(NamedTuple):
         return self.job, _counted(self.number)
 
 
-def job_id(rule: str, outputs: Iterable[str]) -> str:
-    """What a job is known by: its rule and its outputs, whose names carry the fingerprints."""
-    return sha256(canonical([rule, sorted(outputs)]).encode()).hexdigest()
+def job_id(where: Iterable[str], rule: str, outputs: Iterable[str]) -> str:
+    """What a job is known by: its place, its rule and its outputs, which carry the fingerprints.
+
+    Args:
+        where: Platform, account and volume: a corpus that was prepared on one volume is sealed
+            there, though several platforms share a store.
+        rule: Its rule.
+        outputs: What it makes.
+    """
+    return sha256(canonical([*where, rule, sorted(outputs)]).encode()).hexdigest()
 
 
 class TaskOrder(NamedTuple):

@@ -1,5 +1,6 @@
 """The adapter of Modal: the vendor's own SDK against a control plane on this machine."""
 
+import math
 import os
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ from quantgrid.errors import ConfigRefusal, VolumeRefusal
 from quantgrid.rental.errors import CallFault, Trouble
 from quantgrid.rental.modal import Modal
 from quantgrid.rental.modal.troubles import trouble
-from quantgrid.rental.port import MachineState, Name, find_name
+from quantgrid.rental.port import Ended, MachineState, Name, find_name
 from rehearsal.modal.double import Double, until
 
 FACTOR = 1000.0
@@ -344,6 +345,24 @@ def test_candidates_are_those_of_the_kind(platform: Modal) -> None:
     assert platform.candidates("H100", 1) == (parts.GPU,)
     assert platform.candidates("", 0) == (parts.CPU,)
     assert platform.candidates("H100", 8) == ()
+
+
+@pytest.mark.skipif(not parts.IS_NEW, reason="SDK 1.5 has no statistics of sandboxes")
+def test_cost_is_told_when_a_sandbox_ended_long_enough_ago(platform: Modal, double: Double) -> None:
+    """Not of a living one, and not at once: statistics are late by minutes."""
+    before = double.bill()
+    order = parts.order(platform, "sleep", "60")
+    made = platform.launch(order)
+    until(lambda: double.living()[0]["started_s"], "a start")
+    asked = [Ended(order.name, made.id, 1.5, platform.now())]
+    assert platform.statements(asked) == {}
+
+    platform.stop(made.id)
+
+    (told,) = platform.statements(asked).values()
+    assert told.microusd == pytest.approx(double.bill() - before, abs=1)
+    assert (told.begin_s, told.end_s) == (1, math.ceil(asked[0].end_s))
+    assert parts.connected(double, bill_s=600.0).statements(asked) == {}
 
 
 # -- the SDK ---------------------------------------------------------------------------------------

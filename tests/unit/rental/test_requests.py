@@ -95,6 +95,15 @@ def test_an_adapter_that_is_not_installed_is_named() -> None:
         connect(FACTS._replace(adapter="nowhere"))
 
 
+def test_a_job_is_another_when_it_is_asked_for_elsewhere(requests: Requests) -> None:
+    """What one platform prepared on its volume another one must not seal on its own."""
+    there = requests.request(JOB).job
+    assert requests.request(JOB).job == there
+    for other in ({"name": "other"}, {"account": "else"}, {"volume": "v-2"}):
+        requests.facts = FACTS._replace(**other)
+        assert requests.request(JOB).job != there
+
+
 @pytest.mark.parametrize(
     ("rule", "output", "cell"),
     [

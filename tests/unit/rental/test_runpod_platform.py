@@ -7,7 +7,7 @@ import pytest
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.rental.errors import CallFault, Trouble
-from quantgrid.rental.port import MachineState
+from quantgrid.rental.port import Ended, MachineState
 from quantgrid.rental.runpod import from_environment, open_api
 from quantgrid.rental.runpod.calls import Api, refuse_odd
 from runpod_rig import GPU, LIMITS, OWNER, PLACE, Rig
@@ -32,6 +32,23 @@ def test_pod_lives_from_launch_to_stop(runpod: Rig) -> None:
     assert runpod.platform.find(str(order.name)) is None
     runpod.platform.stop(made.id)  # 404 is no error
     assert runpod.double.show()["spent_usd"][runpod.account] > 0
+
+
+def test_cost_is_told_when_a_pod_is_gone_long_enough(runpod: Rig) -> None:
+    """By the account's bill: not of a living pod, and not before its figures count as whole."""
+    order = runpod.order("sleep", "1000")
+    made = runpod.platform.launch(order)
+    asked = [Ended(order.name, made.id, 1.5, time.time())]
+    assert runpod.platform.statements(asked) == {}
+
+    runpod.platform.stop(made.id)
+
+    (told,) = runpod.platform.statements(asked).values()
+    spent = runpod.double.show()["spent_usd"][runpod.account] * 1e6
+    assert 0 < told.microusd == pytest.approx(spent, abs=1)
+    assert runpod.adapter(bill_s=600.0).statements(asked) == {}
+    assert runpod.platform.statements([asked[0]._replace(id="")]) == {}
+    assert len(runpod.requests("listPodBilling")) == 2
 
 
 @pytest.mark.parametrize(

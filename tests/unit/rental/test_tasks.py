@@ -62,5 +62,5 @@ def test_keys_say_subject_place_nonce_and_task() -> None:
 
 def test_a_job_is_known_by_its_rule_and_its_outputs_in_any_order() -> None:
     """The same job after a restart has the same id, and two rules never share one."""
-    assert job_id("base", ["a", "b"]) == job_id("base", ["b", "a"])
-    assert job_id("base", ["a"]) != job_id("evaluate", ["a"])
+    assert job_id((), "base", ["a", "b"]) == job_id((), "base", ["b", "a"])
+    assert job_id((), "base", ["a"]) != job_id((), "evaluate", ["a"])

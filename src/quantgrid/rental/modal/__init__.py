@@ -9,12 +9,13 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from math import ceil, floor
 from typing import Any, NamedTuple, TypeVar
 
 from quantgrid import modal_sdk
 from quantgrid.errors import VolumeRefusal
 from quantgrid.rental.errors import Call, CallFault, Trouble
+from quantgrid.rental.modal import reading
 from quantgrid.rental.modal.troubles import trouble
 from quantgrid.rental.port import (
     Account,
@@ -39,10 +40,11 @@ create has its effect at once, and only then waits for a GPU, listed meanwhile (
 How old lists may be is nowhere said: our choice."""
 _CAPACITY_S = 1320.0
 """The SDK waits 21 minutes for a GPU, ends the sandbox and says so (`_impl_v1.py`); then ours."""
+BILL_S = 1800.0
+"""Statistics "may be delayed by a few minutes" (SDK 1.6.4, `_experimental_stats`): our choice."""
 VOLUME_BYTES = 1 << 40
 """modal.com/docs/guide/volumes: a volume has no size, a file of it has at most 1 TiB."""
 
-_READ_S = 2.0
 _OWNER, _NAME = "quantgrid", "name"
 """Tags: whose sandbox it is, for one listing of all; and its name, which a listing leaves out."""
 DIGEST = re.compile(r"[^@\s]+@sha256:[0-9a-f]{64}")
@@ -86,6 +88,7 @@ class Modal:
         patience_s: When a call that looks is given up; a lost reply the SDK asks for again, three
             times within a second.
         capacity_s: When a create that waits for a device is given up.
+        bill_s: How long after the end of a sandbox its statistics are taken for whole.
     """
 
     name = "modal"
@@ -99,9 +102,10 @@ class Modal:
         client: Any = None,
         patience_s: float = 30.0,
         capacity_s: float = _CAPACITY_S,
+        bill_s: float = BILL_S,
     ) -> None:
         self.place, self.now = place, now
-        self._patience_s, self._capacity_s = patience_s, capacity_s
+        self._patience_s, self._capacity_s, self._bill_s = patience_s, capacity_s, bill_s
         cap_s, grace_s = limits.cap_s / place.factor, limits.grace_s / place.factor
         self.limits = limits._replace(cap_s=cap_s, grace_s=grace_s)
         self._candidates, self._client, self._modal = candidates, client, modal_sdk.load()
@@ -314,11 +318,24 @@ class Modal:
         box = self._from_id(Call.LOGS, id)
         if box is None:
             return ""
-        return self._call(Call.LOGS, lambda: _tail(box, tail))
+        return self._call(Call.LOGS, lambda: reading.tail(box, tail))
 
-    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:  # noqa: ARG002 - of the port
-        """Nothing yet: the ledger keeps our own measure."""
-        return {}
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:
+        """What Modal's statistics say that sandboxes cost, once they had time to be whole."""
+        due = [each for each in ended if each.id and each.end_s + self._bill_s <= self.now()]
+        if not due or not hasattr(self._modal.Sandbox, "_experimental_stats"):  # SDK 1.5
+            return {}
+        told = self._call(
+            Call.STATEMENTS,
+            lambda: reading.costs(self._modal, self._client, [each.id for each in due]),
+        )
+        return {
+            str(each.name): Statement(
+                round(cost * 1_000_000), floor(each.begin_s), ceil(each.end_s)
+            )
+            for each, cost in zip(due, told, strict=True)
+            if cost is not None
+        }
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -354,17 +371,6 @@ class Modal:
 
 def _app_name(owner: str) -> str:
     return f"quantgrid-{owner}"
-
-
-async def _tail(box: Any, lines: int) -> str:
-    if hasattr(box, "logs"):  # from SDK 1.6 on
-        return "".join([each.message async for each in box.logs.tail.aio(lines)])
-    said: list[str] = []
-    with suppress(TimeoutError):  # the stream of a running sandbox never ends
-        async with asyncio.timeout(_READ_S):
-            async for line in box.stdout:
-                said.append(line)  # noqa: PERF401 - what was read before the time was over counts
-    return "".join("".join(said).splitlines(keepends=True)[-lines:])
 
 
 def _said(error: Exception) -> str:

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from quantgrid import layout
 from quantgrid.errors import ConfigRefusal
-from quantgrid.rental.modal import LIMITS, Modal, Place
+from quantgrid.rental.modal import BILL_S, LIMITS, Modal, Place
 from quantgrid.rental.port import Candidate, Limits, Price
 
 _PLACE = ("environment", "volume_name", "cpu", "memory_mib", "corpus_volume", "corpus_mount")
 _LIMITS = ("boot_s", "create_s", "visible_s")
 _FACTOR = "factor"
 """How much faster than the vendor's a rehearsal's clock runs, where beats need a slower one."""
-_CANDIDATES = "candidates"
+_CANDIDATES, _BILL = "candidates", "bill_s"
 _PRICE = ("usd_per_h", "source", "date")
 
 
@@ -63,7 +63,8 @@ def declared(facts: Facts, now: Callable[[], float] = time.time) -> Modal:
         factor=options.get(_FACTOR, facts.clock_factor),
     )
     candidates = tuple(_candidate(each, facts) for each in options.get(_CANDIDATES, ()))
-    return Modal(place, candidates, _limits(facts), now)
+    bill_s = options.get(_BILL, BILL_S) / facts.clock_factor
+    return Modal(place, candidates, _limits(facts), now, bill_s=bill_s)
 
 
 def _limits(facts: Facts) -> Limits:
@@ -88,7 +89,7 @@ def _candidate(fields: Mapping[str, Any], facts: Facts) -> Candidate:
 
 
 def _refuse_unknown(facts: Facts) -> None:
-    known = (*_PLACE, *_LIMITS, _FACTOR, _CANDIDATES)
+    known = (*_PLACE, *_LIMITS, _FACTOR, _CANDIDATES, _BILL)
     if unknown := sorted(facts.options.keys() - set(known)):
         raise ConfigRefusal(
             f"the adapter of Modal knows no option {unknown[0]!r}",

@@ -32,6 +32,7 @@ _OPTIONS: Mapping[str, Any] = {
     "vcpus": 4,
     "data_centers": [],
     "max_usd_per_h": 0.0,
+    "bill_s": 21_600.0,  # charged every five minutes (page: billing); what is final nobody says
 }
 """What the file of the platform may say under `options`, and what holds when it does not."""
 _NO_LIMITS = Limits(cap_s=0.0, grace_s=0.0, boot_s=0.0, create_s=0.0, visible_s=0.0)
@@ -67,6 +68,7 @@ def connected(facts: "Facts", environ: Mapping[str, str]) -> RunPod:
         regions=tuple(options["data_centers"]),
         body=body,
         max_microusd_per_h=round(options["max_usd_per_h"] * 1_000_000),
+        bill_s=facts.real_s(options["bill_s"]),
     )
     return RunPod(open_api(environ), settings)
 

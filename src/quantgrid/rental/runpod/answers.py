@@ -12,7 +12,15 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from quantgrid.rental.errors import Answer, Call, Trouble, http_trouble
-from quantgrid.rental.port import Candidate, Machine, MachineState, Order, Price
+from quantgrid.rental.port import (
+    Candidate,
+    Ended,
+    Machine,
+    MachineState,
+    Order,
+    Price,
+    Statement,
+)
 
 _CAPACITY = re.compile(
     r"no longer any instances|unable to find a machine|does not have the resources"
@@ -88,6 +96,23 @@ def lack(pod: Mapping[str, Any]) -> str:
         return f"came without volume {asked}"
     is_up = pod["status"] == "RUNNING"
     return "came back without a GPU" if is_up and (pod.get("gpu") or {}).get("count") == 0 else ""
+
+
+def statements(
+    records: Iterable[Mapping[str, Any]], ended: Iterable[Ended]
+) -> dict[str, Statement]:
+    """What each pod cost, over all buckets of the bill; nothing of one without a record.
+
+    A bucket says how much and not when, so the seconds are those of our own measure.
+    """
+    usd: dict[str, float] = {}
+    for each in records:
+        usd[each["podId"]] = usd.get(each["podId"], 0.0) + each["totalAmount"]
+    return {
+        str(e.name): Statement(round(usd[e.id] * 1e6), math.floor(e.begin_s), math.ceil(e.end_s))
+        for e in ended
+        if e.id in usd
+    }
 
 
 class Way(NamedTuple):

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from quantgrid.rental.errors import Call, CallFault, Trouble
@@ -29,6 +29,8 @@ from quantgrid.rental.runpod.calls import Api, Ask
 _GB = 10**9
 _LOOK_S = 5.0
 """How old the listing may be that `find` looks into: a hundred leases share one."""
+_MONTH = timedelta(days=30)
+"""How far back the bill is asked for: the document's own default."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -42,6 +44,7 @@ class Settings(NamedTuple):
         regions: Data centres that will do; empty for any.
         body: What every create says.
         max_microusd_per_h: What a machine may cost an hour; 0 for anything.
+        bill_s: How long after the end of a pod its bill is taken for whole.
     """
 
     account: str
@@ -50,6 +53,7 @@ class Settings(NamedTuple):
     regions: tuple[str, ...] = ()
     body: answers.Body = answers.Body(20, "SECURE", "", 4)
     max_microusd_per_h: int = 0
+    bill_s: float = 0.0
 
 
 class RunPod:
@@ -155,9 +159,18 @@ class RunPod:
         data = [line.removeprefix("data:") for line in lines if line.startswith("data:")]
         return "\n".join(_line(each) for each in data[-tail:])
 
-    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:  # noqa: ARG002 - of the port
-        """Nothing yet: the ledger keeps our own measure."""
-        return {}
+    def statements(self, ended: Sequence[Ended]) -> Mapping[str, Statement]:
+        """What the bill says of pods that are gone, once it had time to be whole; one question."""
+        now = datetime.now(UTC)
+        due = [e for e in ended if e.id and e.end_s + self._settings.bill_s <= now.timestamp()]
+        if not due:
+            return {}
+        pods = self._pods(Call.STATEMENTS, _LOOK_S)
+        alive = {each["id"] for each in pods if answers.machine(each).is_billing}
+        begin = max(datetime.fromtimestamp(min(e.begin_s for e in due), UTC), now - _MONTH)
+        query = {"startTime": begin.isoformat(), "bucketSize": "day"}
+        told = self._api.json(Ask(Call.STATEMENTS, "GET", "/billing/pods", query))
+        return answers.statements(told["records"], (e for e in due if e.id not in alive))
 
     # -- pods ------------------------------------------------------------------------------------
 
