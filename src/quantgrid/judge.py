@@ -138,11 +138,16 @@ def _training(record: Record) -> Iterator[Evidence]:
         again = next(filter(None, map(rule.point, points)), None)
         finding = again or found.get(rule.name)
         word = _weight(rule.name, passes) if finding else Word.VALID
-        seen = finding.line() if finding else f"quiet at {len(points)} evaluations"
+        seen = _told(finding) if finding else f"quiet at {len(points)} evaluations"
         yield Evidence(rule.name, word, seen)
     for name in (SecondPass.name, Spike.name):
         if name in found:
-            yield Evidence(name, _weight(name, passes), found[name].line())
+            yield Evidence(name, _weight(name, passes), _told(found[name]))
+
+
+def _told(finding: Finding) -> str:
+    """A finding whose rule is named beside it."""
+    return finding.line().removeprefix(f"{finding.rule}, ")
 
 
 def _weight(rule: str, passes: int) -> Word:

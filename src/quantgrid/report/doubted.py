@@ -1,12 +1,13 @@
 """The cells that a reader must not believe: reason, evidence and curve of each."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from quantgrid.archive.record import Record
 from quantgrid.report import labels
 from quantgrid.report.records import Grid, Measured
-from quantgrid.verdicts import Word
+from quantgrid.verdicts import Word, word_of
 from quantgrid.watch.observation import Point
 
 WIDTH, HEIGHT, MARGIN = 320, 120, 6
@@ -14,17 +15,30 @@ Doubt = Mapping[str, Any]
 
 
 def doubts(grid: Grid) -> list[Doubt]:
-    """What the page says of every SUSPECT and INVALID cell, in plan order."""
-    return [_doubt(cell) for cell in grid.cells if cell.verdict != Word.VALID]
+    """What the page says of every SUSPECT and INVALID cell, in plan order.
+
+    A form that is doubted for its base alone is named with it, not shown with the same curve again.
+    """
+    doubted = [cell for cell in grid.cells if cell.verdict != Word.VALID]
+    ids, forms = {cell.id for cell in doubted}, defaultdict(list)
+    shown = []
+    for cell in doubted:
+        base = str(cell.base_record["cell"])
+        if base != cell.id and base in ids and word_of(cell.record) == Word.VALID:
+            forms[base].append(cell.variant)
+        else:
+            shown.append(cell)
+    return [_doubt(cell, forms[cell.id]) for cell in shown]
 
 
-def _doubt(cell: Measured) -> Doubt:
+def _doubt(cell: Measured, forms: Sequence[str]) -> Doubt:
     points = curve_of(cell.record) or curve_of(cell.base_record)
     return {
         "id": cell.id,
         "verdict": cell.verdict,
         "reason": cell.reason or "no reason was recorded",
         "by": _judges(cell),
+        "forms": f"So are its forms: {', '.join(forms)}." if forms else "",
         "curve": drawn(points),
         "caption": _caption(points),
     }
@@ -74,7 +88,8 @@ def _caption(points: Sequence[Point]) -> str:
 
 
 def _judges(cell: Measured) -> str:
-    return ", ".join(dict.fromkeys(_given_by(r) for r in (cell.record, cell.base_record)))
+    told = [r for r in (cell.record, cell.base_record) if word_of(r) != Word.VALID]
+    return ", ".join(dict.fromkeys(map(_given_by, told)))
 
 
 def _given_by(record: Record) -> str:

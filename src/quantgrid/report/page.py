@@ -81,6 +81,7 @@ SHOWN = (
     Shown("train_loss", "train loss", labels.nats, ON_DEMAND),
     Shown("cpu_s", "CPU s", "{:.1f}".format, ON_DEMAND),
     Shown("verdict", "verdict", None, ON_DEMAND),
+    Shown("differs", "made otherwise in", None, ON_DEMAND),
     Shown("device", "device", None, ON_DEMAND),
 )
 
@@ -191,6 +192,7 @@ def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str,
         "facts": models + (own.facts(rows) if rows else []),
         "alarms": provenance.alarms(grid),
         "doubts": doubted.doubts(grid),
+        "verdict_at": [column.name for column in SHOWN].index("verdict"),
         "limitations": judged + ([OWN_LIMIT] if rows else []),
         "programs": own.sheets(rows),
         "num_programs": len(rows),

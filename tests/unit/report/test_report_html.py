@@ -156,8 +156,25 @@ def test_page_shows_reason_and_curve_when_a_cell_is_doubted(tmp_path: Path) -> N
     assert "<i>one shard</i>" in spoken(text)
     assert "<i>one shard" not in text
     assert "by person ann" in spoken(text)
-    assert text.count('<svg class="curve"') == 7
+    assert text.count('<svg class="curve"') == 1
+    assert "So are its forms: rtn-w4row-noclip, " in spoken(text)
+    assert text.count('<b class="verdict-invalid">INVALID</b></th>') == 7
     assert "5 evaluations. Validation loss 2.0000 at the end" in spoken(text)
+
+
+def test_page_names_who_doubts_when_only_a_form_is_doubted(tmp_path: Path) -> None:
+    """Its base is whole: nobody who was content with it is named; what differs is a column."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    record = records["n0-t400k-s0/rtn-w4row-noclip"]
+    record["verdict"] = {"verdict": "SUSPECT", "reason": "it is odd", "by": {"person": "ann"}}
+    record["platform"]["device"] = "another card"
+    wanted, results = write_grid(tmp_path, records)
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    assert "rtn-w4row-noclip, by person ann. it is odd." in spoken(text)
+    assert text.count('<b class="verdict-suspect">SUSPECT</b></th>') == 1
+    assert re.findall(r">(platform)</td>", text) == ["platform"]
 
 
 def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
