@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core_parts import Desk, job_of, stage
 from listener import Listener, listening
 from quantgrid import paying
 from quantgrid.cleared import Cleared
@@ -97,3 +98,28 @@ def test_job_that_pays_is_refused_when_it_was_not_cleared(tmp_path: Path) -> Non
         paying.charged(FolderStore(tmp_path), None, "n0-t1/none", tmp_path),
     ):
         pytest.fail("it started")
+
+
+LOOK = """
+import json, os
+from quantgrid.cell import Cell
+Cell.from_environment().finish({"watch": json.loads(os.environ["QG_WATCH"])})
+"""
+
+
+def test_job_is_watched_and_paid_by_its_clearance_when_it_runs(tmp_path: Path) -> None:
+    """The script hears what was probed, the record has its cost, and the register the money."""
+    desk, asked = Desk.lay(tmp_path, quantise=LOOK), stage("quantise", "weights")
+    price = {"name": "card", "usd_per_hour": 3600.0, "source": "a page", "date": "2026-11-30"}
+    facts = {"proceed": True, "grid": "smoke", "forecast": {"usd": 1}, "price": price}
+    facts |= {"at_once": 1, "money": {}, "tokens_per_s": {"n0": {"none": 900.0}}}
+    (tmp_path / "clearance.f.json").write_text(json.dumps(facts))
+
+    code, said = desk.call(job_of(asked), options=["--clearance", "clearance.f.json", "--pays"])
+
+    assert code == 0, said
+    record = desk.archive.record(asked.record)
+    assert record["results"] == {"watch": {"tokens_per_s": {"n0-none": 900.0}}}
+    assert record["cost"]["usd"] == pytest.approx(sum(each["wall_s"] for each in record["links"]))
+    paid = spent(Register(FolderStore(tmp_path / "archive")).books(), "smoke") / 1_000_000
+    assert paid >= record["cost"]["usd"]

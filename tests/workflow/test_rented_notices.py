@@ -49,6 +49,7 @@ def test_person_hears_of_everything_when_the_controller_of_machines_is_killed(
         def kinds() -> Counter[str]:
             return Counter(each["kind"] for each in listener.heard)
 
+        place.snakemake("screens")
         with place.running() as controller:
             gate.await_starts(1)
             os.killpg(controller.pid, signal.SIGKILL)

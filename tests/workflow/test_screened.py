@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from quantgrid.clock import timestamp
+from quantgrid.rental.register import Register
+from quantgrid.store.folder import FolderStore
 from working_copy import CELLS, WorkingCopy
 
 PAID = (
@@ -74,6 +76,10 @@ def test_clearance_comes_first_when_the_platform_is_paid(
     results = [json.loads(path.read_bytes()) for path in fresh.root.glob("results/*/*/result.json")]
     assert len(results) == CELLS
     assert {each["clearance"]["fingerprint"] for each in results} == {clearance.name.split(".")[1]}
+    assert all(each["cost"]["usd"] > 0 for each in results)
+    charged = [span.begin_s for span in Register(FolderStore(fresh / "archive")).books().spent()]
+    assert len(charged) >= CELLS
+    assert min(charged) >= int(cleared.timestamp())
 
     assert fresh.look(*PAID, grid="").jobs == {}
     fresh.edit("config/devices/here.yaml", "usd_per_hour: 1.00", "usd_per_hour: 90000")
