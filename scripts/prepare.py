@@ -1,6 +1,7 @@
 """Make the shards of a corpus: texts to tokens by quantlm, tokens to a volume by quantgrid."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 from quantgrid import entry
@@ -9,7 +10,9 @@ from quantgrid.corpus import sources
 from quantgrid.corpus.produce import produce
 from quantgrid.corpus.producer import Producer
 from quantgrid.corpus.sentinel import PREPARED_SCHEMA, Statement
+from quantgrid.corpus.unpack import unpacked
 from quantgrid.load import load_corpus
+from quantgrid.recipe import Recipe
 from quantlm import text
 
 
@@ -21,17 +24,37 @@ def main() -> None:
     parser.add_argument("--volume", required=True, type=Path, help="root of the volume")
     parser.add_argument("--receipt", required=True, type=Path, help="what was made goes here")
     options = parser.parse_args()
-    root, clock, producer = options.root.absolute(), SystemClock(), Producer.here()
+    root, volume = options.root.absolute(), options.volume.absolute()
+    clock, producer = SystemClock(), Producer.here()
     recipe = load_corpus(root, options.corpus)
-    stream = text.stream(
-        sources.verified(recipe, root),
-        tokeniser=recipe.tokeniser,
+    stream = tokens(recipe, root, volume)
+    manifest = produce(recipe, volume, stream, clock=clock, producer=producer)
+    said = Statement.of(manifest, producer, timestamp(clock.now()))
+    said.publish(options.receipt.absolute(), PREPARED_SCHEMA)
+
+
+def tokens(recipe: Recipe, root: Path, volume: Path) -> Iterator[text.Tokens]:
+    """All tokens of a corpus; what has to be unpacked lies on the volume meanwhile."""
+    volume.mkdir(parents=True, exist_ok=True)
+    found = unpacked(recipe, sources.verified(recipe, root), volume)
+    return text.stream(
+        {name: each.text for name, each in found.items()},
+        ends={name: each.ends for name, each in found.items() if each.ends is not None},
+        encode=encoder(recipe, root),
         document_bytes=recipe.document_bytes,
         shuffle_seed=recipe.shuffle_seed,
     )
-    manifest = produce(recipe, options.volume.absolute(), stream, clock=clock, producer=producer)
-    said = Statement.of(manifest, producer, timestamp(clock.now()))
-    said.publish(options.receipt.absolute(), PREPARED_SCHEMA)
+
+
+def encoder(recipe: Recipe, root: Path) -> text.Encode:
+    """How the documents of a corpus become tokens."""
+    if recipe.tokeniser == "bytes":
+        return text.encode_bytes
+    from quantlm import subwords  # needs a package that corpora of bytes do without
+
+    files = sources.vocabulary(recipe, root)
+    ordered = [files[path.name] for path in sources.vocabulary_files(recipe, root)]
+    return subwords.encoder(ordered, recipe.vocabulary, recipe.end_token)
 
 
 if __name__ == "__main__":

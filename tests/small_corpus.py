@@ -55,7 +55,6 @@ class SmallCorpus:
         """The tokens of the texts, in ten pieces that come one after the other."""
         whole = text.stream(
             sources.verified(self.recipe, self.root),
-            tokeniser=self.recipe.tokeniser,
             document_bytes=self.recipe.document_bytes,
             shuffle_seed=self.recipe.shuffle_seed,
         )

@@ -18,9 +18,6 @@ COOLDOWN_FRACTION = 0.2
 MIN_COOLDOWN_STEPS = 2
 """One step would be a jump to a rate of zero: no decay at all."""
 
-VOCABULARY = {"bytes": 256}
-"""Distinct tokens of each tokeniser."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
@@ -230,10 +227,10 @@ def _check_model(cell: Cell, corpus: Recipe, where: str) -> None:
             seen=sequences,
             where=where,
         )
-    if model.vocab_size != VOCABULARY[corpus.tokeniser]:
+    if model.vocab_size != corpus.vocabulary:
         raise ConfigRefusal(
             f"model {model.name} has another vocabulary than corpus {corpus.name}",
-            expected=f"{VOCABULARY[corpus.tokeniser]} ({corpus.tokeniser})",
+            expected=f"{corpus.vocabulary} ({corpus.tokeniser})",
             seen=model.vocab_size,
             where=where,
         )

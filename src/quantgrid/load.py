@@ -59,9 +59,15 @@ def load_corpus(root: Path, name: str, validate: Validate | None = None) -> Reci
         ConfigRefusal: when it is not there (lists the corpora), is not pinned or cannot be meant.
     """
     document = read(root, "corpus", name, validate)
-    pins = layout.pins_file(root, name)
-    pins_text = pins.read_text(encoding="utf-8") if pins.is_file() else ""
-    return Recipe.from_mapping(document.data, pins_text, name)
+    pins, vocabulary = layout.pins_file(root, name), layout.tokeniser_pins(root, name)
+    has_files = document.data.get("tokeniser", "bytes") != "bytes"
+    return Recipe.from_mapping(
+        document.data, _read(pins), name, _read(vocabulary) if has_files else ""
+    )
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def load_grid(root: Path, name: str, validate: Validate | None = None) -> Grid:

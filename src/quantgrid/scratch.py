@@ -29,7 +29,7 @@ from quantgrid.corpus.producer import Producer
 from quantgrid.corpus.sentinel import PREPARED_SCHEMA, Statement
 from quantgrid.errors import Fault
 from quantgrid.fingerprint import digest
-from quantgrid.grid import VOCABULARY, Block, Budget, Grid, expand
+from quantgrid.grid import Block, Budget, Grid, expand
 from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_corpus
@@ -236,7 +236,7 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
 def _tokens(recipe: Recipe, validation: int) -> Iterator[NDArray[np.uint16]]:
     """Random tokens, the same each time."""
     source = np.random.default_rng(0)
-    size = VOCABULARY[recipe.tokeniser]
+    size = recipe.vocabulary
     yield source.integers(size, size=validation, dtype=np.uint16)
     left = recipe.num_tokens
     while left:

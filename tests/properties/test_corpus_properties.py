@@ -185,7 +185,7 @@ def test_documents_are_the_texts_when_put_back_in_place(
 ) -> None:
     """Shuffling moves whole documents: all of a text are in the stream, each once."""
     order = text.order(texts, document_bytes, seed)
-    stream = text.stream(texts, tokeniser="bytes", document_bytes=document_bytes, shuffle_seed=seed)
+    stream = text.stream(texts, document_bytes=document_bytes, shuffle_seed=seed)
 
     for name, body in texts.items():
         pieces = sorted((start, stop) for each, start, stop in order if each == name)

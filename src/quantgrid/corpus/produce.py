@@ -79,7 +79,8 @@ def cut(recipe: Recipe, stream: Iterable[Tokens]) -> Iterator[tuple[str, list[To
     """Cut a stream into the files of a recipe: name and pieces of it, validation first.
 
     Raises:
-        CorpusRefusal: when the stream is shorter or longer than the recipe declares.
+        CorpusRefusal: when the stream is shorter than the recipe declares, or longer and the
+            recipe does not leave what is over.
     """
     declared = recipe.validation_tokens + recipe.num_tokens
     source, rest, made = iter(stream), np.empty(0, np.uint16), 0
@@ -93,6 +94,8 @@ def cut(recipe: Recipe, stream: Iterable[Tokens]) -> Iterator[tuple[str, list[To
         pieces[-1], rest = np.split(pieces[-1], [len(pieces[-1]) - (held - size)])
         yield name, pieces
         made += size
+    if recipe.surplus == "leave":
+        return
     if over := len(rest) + sum(map(len, source)):
         raise _other_length(recipe, declared, made + over)
 

@@ -6,12 +6,15 @@ import mmap
 from collections.abc import Set
 from pathlib import Path
 
+from quantgrid import layout
+from quantgrid.corpus import hub
 from quantgrid.corpus.record import named
 from quantgrid.errors import CorpusRefusal
 from quantgrid.fingerprint import digest_file
-from quantgrid.recipe import Recipe, Source
+from quantgrid.recipe import Recipe, Source, SourceFile
 
 Text = bytes | mmap.mmap
+GPT2_FILES = ("vocab.json", "merges.txt")
 
 
 def verified(recipe: Recipe, root: Path) -> dict[str, Text]:
@@ -33,10 +36,13 @@ def verified(recipe: Recipe, root: Path) -> dict[str, Text]:
 def find(source: Source, root: Path) -> dict[str, Path]:
     """Every text that the glob finds, by its name below the source's folder.
 
+    A data set is brought here first, as far as it is not here.
+
     Raises:
-        CorpusRefusal: when the module is not installed or the folder is not there.
+        CorpusRefusal: when the module is not installed, the folder is not there, or the data set
+            cannot be had.
     """
-    folder = locate(source, root)
+    folder = hub.fetched(source) if source.dataset is not None else locate(source, root)
     paths = (path for path in sorted(folder.glob(source.glob)) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in paths}
 
@@ -77,6 +83,37 @@ def pin(found: dict[str, Path]) -> str:
             seen=f"{len(found)} texts" + (f", among them {odd[0]!r}" if odd else ""),
         )
     return "".join(f"{digest_file(path)}  {name}\n" for name, path in sorted(found.items()))
+
+
+def vocabulary(recipe: Recipe, root: Path) -> dict[str, bytes]:
+    """The files of a recipe's tokeniser by name, each equal to its pin; none for `bytes`.
+
+    Raises:
+        CorpusRefusal: when one is missing or has other bytes than its pin.
+    """
+    return {pin.name: _pinned(recipe, root, pin) for pin in recipe.tokeniser_files}
+
+
+def vocabulary_files(recipe: Recipe, root: Path) -> list[Path]:
+    """Where the files of a recipe's tokeniser are, whether pinned or not."""
+    if recipe.tokeniser == "gpt2":
+        return [root / str(recipe.tokeniser_folder) / name for name in GPT2_FILES]
+    return [layout.tokeniser_file(root, recipe.name)]
+
+
+def _pinned(recipe: Recipe, root: Path, pin: SourceFile) -> bytes:
+    path = next((p for p in vocabulary_files(recipe, root) if p.name == pin.name), None)
+    data = path.read_bytes() if path is not None and path.is_file() else None
+    seen = "no file" if data is None else f"sha256 {hashlib.sha256(data).hexdigest()}"
+    if data is None or seen != f"sha256 {pin.sha256}":
+        raise CorpusRefusal(
+            f"{pin.name} of corpus {recipe.name} is not the pinned vocabulary",
+            expected=f"sha256 {pin.sha256}",
+            seen=seen,
+            where=path or recipe.tokeniser_folder,
+            do=_again(recipe),
+        )
+    return data
 
 
 def _verified(recipe: Recipe, path: Path, name: str, sha256: str) -> Text:

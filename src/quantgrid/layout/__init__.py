@@ -183,6 +183,16 @@ def pins_file(root: Path, corpus: str) -> Path:
     return root / SECTIONS["corpus"] / f"{corpus}.sha256"
 
 
+def tokeniser_pins(root: Path, corpus: str) -> Path:
+    """The digests of the files of a corpus's vocabulary, in the format of sha256sum."""
+    return root / SECTIONS["corpus"] / f"{corpus}.tokeniser.sha256"
+
+
+def tokeniser_file(root: Path, corpus: str) -> Path:
+    """A vocabulary that was trained on a corpus, as `tokenizers` writes it."""
+    return root / SECTIONS["corpus"] / f"{corpus}.tokeniser.json"
+
+
 # -- code -----------------------------------------------------------------------------------------
 
 

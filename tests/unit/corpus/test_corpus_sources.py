@@ -129,7 +129,6 @@ def test_default_corpus_has_the_known_manifest_when_made(root: Path, tmp_path: P
     recipe = load_corpus(root, "shakespeare")
     stream = text.stream(
         sources.verified(recipe, root),
-        tokeniser=recipe.tokeniser,
         document_bytes=recipe.document_bytes,
         shuffle_seed=recipe.shuffle_seed,
     )
