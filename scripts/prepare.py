@@ -27,19 +27,28 @@ def main() -> None:
     root, volume = options.root.absolute(), options.volume.absolute()
     clock, producer = SystemClock(), Producer.here()
     recipe = load_corpus(root, options.corpus)
+    volume.mkdir(parents=True, exist_ok=True)  # what has to be unpacked lies there meanwhile
     stream = tokens(recipe, root, volume)
     manifest = produce(recipe, volume, stream, clock=clock, producer=producer)
     said = Statement.of(manifest, producer, timestamp(clock.now()))
     said.publish(options.receipt.absolute(), PREPARED_SCHEMA)
 
 
-def tokens(recipe: Recipe, root: Path, volume: Path) -> Iterator[text.Tokens]:
-    """All tokens of a corpus; what has to be unpacked lies on the volume meanwhile."""
-    volume.mkdir(parents=True, exist_ok=True)
-    found = unpacked(recipe, sources.verified(recipe, root), volume)
+def opened(
+    recipe: Recipe, root: Path, scratch: Path
+) -> tuple[dict[str, text.Text], dict[str, text.Ends]]:
+    """The verified texts of a corpus, and where their documents end, as far as files say so."""
+    found = unpacked(recipe, sources.verified(recipe, root), scratch)
+    ends = {name: each.ends for name, each in found.items() if each.ends is not None}
+    return {name: each.text for name, each in found.items()}, ends
+
+
+def tokens(recipe: Recipe, root: Path, scratch: Path) -> Iterator[text.Tokens]:
+    """All tokens of a corpus."""
+    texts, ends = opened(recipe, root, scratch)
     return text.stream(
-        {name: each.text for name, each in found.items()},
-        ends={name: each.ends for name, each in found.items() if each.ends is not None},
+        texts,
+        ends=ends,
         encode=encoder(recipe, root),
         document_bytes=recipe.document_bytes,
         shuffle_seed=recipe.shuffle_seed,
@@ -53,8 +62,7 @@ def encoder(recipe: Recipe, root: Path) -> text.Encode:
     from quantlm import subwords  # needs a package that corpora of bytes do without
 
     files = sources.vocabulary(recipe, root)
-    ordered = [files[path.name] for path in sources.vocabulary_files(recipe, root)]
-    return subwords.encoder(ordered, recipe.vocabulary, recipe.end_token)
+    return subwords.encoder(list(files.values()), recipe.vocabulary, recipe.end_token)
 
 
 if __name__ == "__main__":

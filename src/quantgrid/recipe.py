@@ -20,6 +20,8 @@ VALIDATION_TOKENS = 98_304
 _VOCABULARIES = {"bytes": 256, "gpt2": 50_257}
 _MOST_TOKENS = 1 << 16
 """Shards hold 16 bits a token."""
+_NO_PART = {"tokeniser_files", "tokeniser_folder", "documents"}
+"""What has a default and decides no token: where files are, declared totals, what is digested."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PIN = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<name>[^\\]+)")
 
@@ -103,9 +105,9 @@ class Recipe:
     files: tuple[SourceFile, ...]
     source: Source
     num_tokens: int
-    tokeniser_files: tuple[SourceFile, ...]
-    tokeniser_folder: str | None
-    documents: int | None
+    tokeniser_files: tuple[SourceFile, ...] = ()
+    tokeniser_folder: str | None = None
+    documents: int | None = None
     tokeniser: str = "bytes"
     vocab_size: int | None = None
     end_token: str | None = None
@@ -144,7 +146,7 @@ class Recipe:
             files=parse_pins(pins_text, where),
             source=Source.from_mapping(mapping["source"], where),
             tokeniser_files=parse_pins(tokeniser_pins, f"{where}, tokeniser") if is_pinned else (),
-            **{"tokeniser_folder": None, "documents": None, **options},
+            **options,
         )
 
     @cached_property
@@ -161,7 +163,9 @@ class Recipe:
         return {
             each.name: getattr(self, each.name)
             for each in fields(self)
-            if each.default is not MISSING and getattr(self, each.name) != each.default
+            if each.default is not MISSING
+            and each.name not in _NO_PART
+            and getattr(self, each.name) != each.default
         }
 
     @property

@@ -19,8 +19,35 @@ PINS = f"{TWO}  b.txt\n{ONE} *a.txt\n"
 MAPPING: dict[str, Any] = {"source": {"folder": "texts", "glob": "*.txt"}, "num_tokens": 250}
 
 
-def _recipe(pins: str = PINS, **changes: Any) -> Recipe:
-    return Recipe.from_mapping(MAPPING | changes, pins, "small")
+BPE = {"tokeniser": "bpe", "vocab_size": 300, "vocabulary": f"{ONE}  small.tokeniser.json"}
+
+
+def _recipe(pins: str = PINS, vocabulary: str = "", **changes: Any) -> Recipe:
+    return Recipe.from_mapping(MAPPING | changes, pins, "small", vocabulary)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"vocabulary": f"{TWO}  small.tokeniser.json"}, {"vocab_size": 301}, {"end_token": "<|end|>"}],
+)
+def test_digest_changes_when_the_vocabulary_does(changes: dict[str, Any]) -> None:
+    """The digest of the vocabulary's file, its size and the end of a document decide tokens."""
+    assert _recipe(**BPE | changes).digest != _recipe(**BPE).digest
+
+
+def test_digest_holds_the_length_only_when_the_rest_is_left() -> None:
+    """A declared total decides nothing, unless it says where the corpus is cut off."""
+    part = {"surplus": "leave"}
+
+    assert _recipe(**part, num_tokens=9).digest != _recipe(**part, num_tokens=8).digest
+    assert _recipe(documents=9, num_tokens=9).digest == _recipe(num_tokens=8).digest
+
+
+def test_vocabulary_is_that_of_the_tokeniser_when_none_is_chosen() -> None:
+    """Bytes are 256, GPT-2 has 50,257, and only a trained vocabulary has a choice."""
+    given = {"tokeniser": "gpt2", "tokeniser_folder": "x", "vocabulary": f"{ONE}  vocab.json"}
+
+    assert [_recipe(**each).vocabulary for each in ({}, BPE, given)] == [256, 300, 50_257]
 
 
 def test_recipe_is_resolved_when_little_is_said() -> None:
@@ -61,6 +88,9 @@ def test_digest_stays_when_only_words_change(changes: dict[str, Any]) -> None:
         {"shuffle_seed": 1},
         {"validation_tokens": 98_303},
         {"shard_tokens": 99_999},
+        {"surplus": "leave"},
+        {"text_field": "content"},
+        BPE,
     ],
 )
 def test_digest_changes_when_tokens_would(changes: dict[str, Any]) -> None:
@@ -84,9 +114,17 @@ def test_digest_is_blind_when_lines_or_comments_of_pins_move() -> None:
         ({"source": {"glob": "*", "folder": "a", "module": "b"}}, "one folder or one module"),
         ({"source": {"folder": "a"}}, "seen folder"),
         ({"source": {"glob": "*", "folder": "a", "url": "b"}}, "unknown key url"),
-        ({"tokenizer": "bytes"}, "unknown key tokenizer; expected document_bytes, num_tokens"),
+        ({"tokenizer": "bytes"}, "unknown key tokenizer; expected document_bytes, documents"),
         ({"files": []}, "unknown key files"),
-        ({"tokeniser": "bpe"}, "unknown tokeniser; expected bytes; seen bpe"),
+        ({"tokeniser": "wordpiece"}, "unknown tokeniser; expected bytes or bpe or gpt2; seen"),
+        ({"surplus": "drop"}, "unknown surplus; expected refuse or leave; seen drop"),
+        ({"tokeniser": "bpe"}, "expected end_token, vocab_size; seen none"),
+        ({"vocab_size": 300}, "tokeniser bytes and its options do not go together"),
+        ({"tokeniser": "bpe", "vocab_size": 65_537}, "257 to 65,536 tokens"),
+        ({"tokeniser": "gpt2", "tokeniser_folder": "x", "vocab_size": 300}, "seen tokeniser_fold"),
+        ({"tokeniser": "bpe", "vocab_size": 300}, "no text of this corpus is pinned"),
+        ({"source": {"glob": "*", "dataset": "a/b"}}, "not named by a commit"),
+        ({"source": {"glob": "*", "dataset": "a/b", "revision": "main"}}, "seen main"),
         ({"num_tokens": 0}, "num_tokens is a whole number of at least 1; seen 0"),
         ({"shard_tokens": 1.5}, "shard_tokens is a whole number of at least 1; seen 1.5"),
         ({"shuffle_seed": -1}, "shuffle_seed is a whole number of at least 0; seen -1"),
@@ -134,7 +172,7 @@ def test_default_corpus_is_the_pinned_one(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "planted",
-    [{"colour": 1}, {"num_tokens": "many"}, {"tokeniser": "bpe"}, {"source": {"glob": "*"}}],
+    [{"colour": 1}, {"num_tokens": "many"}, {"tokeniser": "words"}, {"source": {"glob": "*"}}],
 )
 def test_schema_refuses_when_a_key_or_type_is_wrong(root: Path, planted: dict[str, Any]) -> None:
     """The schema of a corpus knows each key and its type."""

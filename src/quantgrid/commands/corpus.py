@@ -3,7 +3,9 @@
 import argparse
 import json
 import re
-from pathlib import Path
+import subprocess
+import sys
+from pathlib import Path, PurePath
 from typing import Any
 
 from quantgrid import atomic, layout, yaml_lines
@@ -37,29 +39,75 @@ def main(options: argparse.Namespace) -> int:
 def pin(root: Path, name: str) -> dict[str, Any]:
     """Write the pins of the texts as they are now, and declare the tokens that they make.
 
+    A vocabulary of `bpe` that is not there yet is trained on the texts first.
+
     Raises:
         ConfigRefusal: when nothing would be left to train on.
-        CorpusRefusal: when the texts cannot be found.
+        CorpusRefusal: when the texts or the vocabulary cannot be found or read.
     """
     from quantgrid.corpus import sources
 
     path = layout.section_file(root, "corpus", name)
     data = yaml_lines.read(path, root=root).data
-    source = Source.from_mapping(data.get("source", {}), f"corpus {name}")
-    found = sources.find(source, root)
-    pins = sources.pin(found)
-    size_bytes = sum(text.stat().st_size for text in found.values())
-    num_tokens = size_bytes - data.get("validation_tokens", VALIDATION_TOKENS)
+    found = sources.find(Source.from_mapping(data.get("source", {}), f"corpus {name}"), root)
+    pins, counted = sources.pin(found), _plain_bytes(data, found)
+    num_tokens = None if counted is None else _training_tokens(counted, data, path)
+    atomic.publish(layout.pins_file(root, name), pins.encode())
+    if num_tokens is None:
+        num_tokens = _from_script(root, name, data, path)
+    if data.get("surplus") != "leave":
+        _declare(path, num_tokens)
+    return {"pins": str(layout.pins_file(root, name)), **_described(load_corpus(root, name))}
+
+
+def _plain_bytes(data: dict[str, Any], found: dict[str, Path]) -> int | None:
+    """All tokens of texts that need not be read for it; None for any others."""
+    from quantgrid.corpus import unpack
+
+    is_plain = not any(PurePath(name).suffix in unpack.SUFFIXES for name in found)
+    if is_plain and data.get("tokeniser", "bytes") == "bytes":
+        return sum(text.stat().st_size for text in found.values())
+    return None
+
+
+def _from_script(root: Path, name: str, data: dict[str, Any], path: Path) -> int:
+    """Training tokens of texts that have to be read, or the declared ones of a part of them."""
+    if data.get("surplus") == "leave":
+        _asked(root, name, "vocabulary")
+        return int(data["num_tokens"])
+    if "num_tokens" not in data:
+        _declare(path, 1)
+    return _training_tokens(int(_asked(root, name, "count")), data, path)
+
+
+def _asked(root: Path, name: str, what: str) -> str:
+    """What the script of the science says about a corpus.
+
+    Raises:
+        CorpusRefusal: with what it said last, when it fails.
+    """
+    script = layout.script(root, "pin")
+    command = [sys.executable, str(script), "--root", str(root), "--corpus", name, what]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CorpusRefusal(
+            f"the tokens of corpus {name} cannot be counted",
+            seen=(done.stderr.strip().splitlines() or ["nothing"])[-1],
+            where=script,
+        )
+    return done.stdout.strip()
+
+
+def _training_tokens(counted: int, data: dict[str, Any], path: Path) -> int:
+    num_tokens = counted - int(data.get("validation_tokens", VALIDATION_TOKENS))
     if num_tokens < 1:
         raise ConfigRefusal(
             "the validation tokens leave nothing to train on",
-            expected=f"fewer than {size_bytes:,} validation tokens",
-            seen=f"{size_bytes - num_tokens:,}",
+            expected=f"fewer than {counted:,} validation tokens",
+            seen=f"{counted - num_tokens:,}",
             where=path,
         )
-    atomic.publish(layout.pins_file(root, name), pins.encode())
-    _declare(path, num_tokens)
-    return {"pins": str(layout.pins_file(root, name)), **_described(load_corpus(root, name))}
+    return num_tokens
 
 
 def _declare(path: Path, num_tokens: int) -> None:
@@ -94,13 +142,18 @@ def _described(recipe: Recipe) -> dict[str, Any]:
     return {
         "corpus": recipe.name,
         "recipe": recipe.digest,
-        "source": f"{source.package or source.folder}, {source.glob}",
+        "source": f"{_place(source)}, {source.glob}",
         "texts": len(recipe.files),
         "tokeniser": recipe.tokeniser,
         "num_tokens": recipe.num_tokens,
         "num_shards": recipe.num_shards,
         "validation_tokens": recipe.validation_tokens,
     }
+
+
+def _place(source: Source) -> str:
+    at = f"{source.dataset}@{source.revision}" if source.dataset else None
+    return str(at or source.package or source.folder)
 
 
 def _readable(value: object) -> str:

@@ -11,7 +11,7 @@ from quantgrid.corpus import hub
 from quantgrid.corpus.record import named
 from quantgrid.errors import CorpusRefusal
 from quantgrid.fingerprint import digest_file
-from quantgrid.recipe import Recipe, Source, SourceFile
+from quantgrid.recipe import Recipe, Source
 
 Text = bytes | mmap.mmap
 GPT2_FILES = ("vocab.json", "merges.txt")
@@ -86,31 +86,32 @@ def pin(found: dict[str, Path]) -> str:
 
 
 def vocabulary(recipe: Recipe, root: Path) -> dict[str, bytes]:
-    """The files of a recipe's tokeniser by name, each equal to its pin; none for `bytes`.
+    """The files of a recipe's tokeniser, in order, each equal to its pin; none for `bytes`.
 
     Raises:
         CorpusRefusal: when one is missing or has other bytes than its pin.
     """
-    return {pin.name: _pinned(recipe, root, pin) for pin in recipe.tokeniser_files}
+    pins = {pin.name: pin.sha256 for pin in recipe.tokeniser_files}
+    files = vocabulary_files(recipe.tokeniser, recipe.tokeniser_folder, recipe.name, root)
+    return {path.name: _pinned(recipe, path, pins.get(path.name)) for path in files}
 
 
-def vocabulary_files(recipe: Recipe, root: Path) -> list[Path]:
-    """Where the files of a recipe's tokeniser are, whether pinned or not."""
-    if recipe.tokeniser == "gpt2":
-        return [root / str(recipe.tokeniser_folder) / name for name in GPT2_FILES]
-    return [layout.tokeniser_file(root, recipe.name)]
+def vocabulary_files(kind: str, folder: str | None, name: str, root: Path) -> list[Path]:
+    """Where the files of the tokeniser of corpus `name` are, whether they are there or not."""
+    if kind == "gpt2":
+        return [root / str(folder) / each for each in GPT2_FILES]
+    return [layout.tokeniser_file(root, name)] if kind == "bpe" else []
 
 
-def _pinned(recipe: Recipe, root: Path, pin: SourceFile) -> bytes:
-    path = next((p for p in vocabulary_files(recipe, root) if p.name == pin.name), None)
-    data = path.read_bytes() if path is not None and path.is_file() else None
-    seen = "no file" if data is None else f"sha256 {hashlib.sha256(data).hexdigest()}"
-    if data is None or seen != f"sha256 {pin.sha256}":
+def _pinned(recipe: Recipe, path: Path, sha256: str | None) -> bytes:
+    data = path.read_bytes() if path.is_file() else None
+    seen = None if data is None else hashlib.sha256(data).hexdigest()
+    if data is None or seen != sha256:
         raise CorpusRefusal(
-            f"{pin.name} of corpus {recipe.name} is not the pinned vocabulary",
-            expected=f"sha256 {pin.sha256}",
-            seen=seen,
-            where=path or recipe.tokeniser_folder,
+            f"{path.name} of corpus {recipe.name} is not the pinned vocabulary",
+            expected=f"sha256 {sha256}",
+            seen=f"sha256 {seen}" if seen else "no file",
+            where=path,
             do=_again(recipe),
         )
     return data

@@ -156,6 +156,10 @@ _ROWS_OF: dict[str, Callable[[str, Text, str], Iterator[tuple[int, object]]]] = 
 }
 
 
+SUFFIXES = frozenset(_ROWS_OF) | set(COMPRESSED)
+"""Ends of the names of files that are not text as they are."""
+
+
 def _pyarrow(module: str) -> Any:
     from importlib import import_module  # a large package that most corpora do without
 
