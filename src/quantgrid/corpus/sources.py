@@ -14,7 +14,6 @@ from quantgrid.fingerprint import digest_file
 from quantgrid.recipe import Recipe, Source
 
 Text = bytes | mmap.mmap
-GPT2_FILES = ("vocab.json", "merges.txt")
 
 
 def verified(recipe: Recipe, root: Path) -> dict[str, Text]:
@@ -99,7 +98,7 @@ def vocabulary(recipe: Recipe, root: Path) -> dict[str, bytes]:
 def vocabulary_files(kind: str, folder: str | None, name: str, root: Path) -> list[Path]:
     """Where the files of the tokeniser of corpus `name` are, whether they are there or not."""
     if kind == "gpt2":
-        return [root / str(folder) / each for each in GPT2_FILES]
+        return [root / str(folder) / each for each in layout.GPT2_FILES]
     return [layout.tokeniser_file(root, name)] if kind == "bpe" else []
 
 

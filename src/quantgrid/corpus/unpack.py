@@ -17,11 +17,11 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from quantgrid import layout
 from quantgrid.corpus.sources import Text
 from quantgrid.errors import CorpusRefusal
 from quantgrid.recipe import Recipe
 
-COMPRESSED = (".gz", ".dz")
 _PIECE = 1 << 20
 _ROWS = 1024
 
@@ -58,7 +58,7 @@ def unpacked(recipe: Recipe, texts: Mapping[str, Text], scratch: Path) -> dict[s
 
 def _unpacked(recipe: Recipe, name: str, text: Text, scratch: Path) -> Unpacked:
     plain = name
-    if PurePosixPath(name).suffix in COMPRESSED:
+    if PurePosixPath(name).suffix in layout.COMPRESSED:
         plain = name[: -len(PurePosixPath(name).suffix)]
         text = _decompressed(name, text, scratch)
     rows = _ROWS_OF.get(PurePosixPath(plain).suffix)
@@ -150,13 +150,13 @@ def _column(
 
 
 _ROWS_OF: dict[str, Callable[[str, Text, str], Iterator[tuple[int, object]]]] = {
-    ".jsonl": _json_rows,
-    ".parquet": _parquet_rows,
-    ".arrow": _arrow_rows,
+    layout.JSON_LINES: _json_rows,
+    layout.PARQUET: _parquet_rows,
+    layout.ARROW: _arrow_rows,
 }
 
 
-SUFFIXES = frozenset(_ROWS_OF) | set(COMPRESSED)
+SUFFIXES = frozenset(_ROWS_OF) | set(layout.COMPRESSED)
 """Ends of the names of files that are not text as they are."""
 
 

@@ -188,6 +188,13 @@ def tokeniser_pins(root: Path, corpus: str) -> Path:
     return root / SECTIONS["corpus"] / f"{corpus}.tokeniser.sha256"
 
 
+GPT2_FILES = ("vocab.json", "merges.txt")
+"""GPT-2's vocabulary, as its owner publishes it."""
+JSON_LINES, PARQUET, ARROW = ".jsonl", ".parquet", ".arrow"
+COMPRESSED = (".gz", ".dz")
+"""Ends of the names of files that are not text as they are."""
+
+
 def tokeniser_file(root: Path, corpus: str) -> Path:
     """A vocabulary that was trained on a corpus, as `tokenizers` writes it."""
     return root / SECTIONS["corpus"] / f"{corpus}.tokeniser.json"

@@ -184,47 +184,55 @@ def test_rows_are_refused_when_the_declared_number_is_another(texts: Path, tmp_p
 # -- a data set of the hub ------------------------------------------------------------------------
 
 
+class _Hub(BaseHTTPRequestHandler):
+    """Answers the hub's client about one data set, of the files that its server has."""
+
+    def do_GET(self) -> None:
+        files = vars(self.server)["files"]
+        vars(self.server)["asked"].append(self.path)
+        if self.path.startswith("/api/datasets/me/mine/"):
+            return self._answer(_facts(self.path, files), "application/json")
+        name = self.path.partition(f"/resolve/{COMMIT}/")[2]
+        if name not in files:
+            return self.send_error(404)
+        return self._answer(files[name], "application/octet-stream")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _answer(self, body: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.send_header("ETag", f'"{sha256(body).hexdigest()}"')
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _facts(path: str, files: dict[str, bytes]) -> bytes:
+    """What the hub says of the data set at its commit, or of its files there."""
+    kind, commit = path.partition("?")[0].split("/")[5:7]
+    assert commit == COMMIT
+    listed = [
+        {"type": "file", "path": name, "size": len(data), "oid": "0" * 40}
+        for name, data in files.items()
+    ]
+    names = [{"rfilename": name} for name in files]
+    facts = {"id": "me/mine", "sha": COMMIT, "siblings": names}
+    return json.dumps(listed if kind == "tree" else facts).encode()
+
+
 @contextmanager
 def _hub(files: dict[str, bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A server on this machine that answers the hub's client for one data set."""
+    """A server on this machine that answers the hub's client, and what it was asked."""
     asked: list[str] = []
-
-    class Hub(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            if self.path.startswith("/api/datasets/me/mine/"):
-                about = self.path.split("/")[5], self.path.partition("?")[0].split("/")[6]
-                assert about[1] == COMMIT
-                listed = [
-                    {"type": "file", "path": name, "size": len(data), "oid": "0" * 40}
-                    for name, data in files.items()
-                ]
-                names = [{"rfilename": name} for name in files]
-                facts = {"id": "me/mine", "sha": COMMIT, "siblings": names}
-                body = json.dumps(listed if about[0] == "tree" else facts).encode()
-                return self._answer(body, "application/json")
-            name = self.path.partition(f"/resolve/{COMMIT}/")[2]
-            if name not in files:
-                return self.send_error(404)
-            return self._answer(files[name], "application/octet-stream")
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def _answer(self, body: bytes, kind: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("X-Repo-Commit", COMMIT)
-            self.send_header("ETag", f'"{sha256(body).hexdigest()}"')
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as server:
+        vars(server).update(files=files, asked=asked)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
