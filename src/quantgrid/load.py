@@ -49,6 +49,12 @@ def load_model(root: Path, name: str, validate: Validate | None = None) -> Model
             f"{model.num_heads} heads do not divide d_model {model.d_model} into even widths",
             where=document.where("num_heads"),
         )
+    if model.batch_sequences % (model.microbatch_sequences or 1):
+        raise ConfigRefusal(
+            f"parts of {model.microbatch_sequences} do not divide a batch evenly",
+            expected=f"a divisor of {model.batch_sequences} sequences",
+            where=document.where("microbatch_sequences"),
+        )
     return model
 
 

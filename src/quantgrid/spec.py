@@ -34,6 +34,9 @@ class Model:
     beta1: float = 0.9
     beta2: float = 0.95
     clip_norm: float = 1.0
+    precision: str = "float32"
+    compiled: bool = False
+    microbatch_sequences: int | None = None
 
     @property
     def tokens_per_step(self) -> int:

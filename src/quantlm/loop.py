@@ -5,7 +5,7 @@ of the step.  Shape suffixes: B sequences, T positions.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, cast
 
@@ -17,12 +17,11 @@ from quantlm.data import Batches, CorpusView
 from quantlm.model import Architecture, Transformer, build
 from quantlm.order import Order
 from quantlm.schedule import Rate
+from quantlm.speed import Forward, faster
 
 REPORT_EVERY = 10
 CURVE_POINTS = 200
 TAIL_STEPS = 20
-
-Forward = Callable[[Transformer, Tensor], Tensor]
 
 
 class Report(Protocol):
@@ -99,11 +98,14 @@ class Recipe:
     beta1: float
     beta2: float
     clip_norm: float
+    precision: str = "float32"
+    compiled: bool = False
+    microbatch_sequences: int | None = None
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> Self:
         """The recipe in a resolved model spec, which also says what the model is."""
-        return cls(**{each.name: spec[each.name] for each in fields(cls)})
+        return cls(**{each.name: spec[each.name] for each in fields(cls) if each.name in spec})
 
 
 def full_precision(model: Transformer, tokens_BT: Tensor) -> Tensor:
@@ -135,7 +137,10 @@ class Trainer:
         self.model, self.recipe, self.step = model, recipe, 0
         self.optimiser = adamw(model, recipe)
         self.losses: list[float] = []
-        self._batches, self._forward = batches, forward
+        self._batches = batches
+        self._forward = faster(
+            forward, self.device, precision=recipe.precision, compiled=recipe.compiled
+        )
 
     @classmethod
     def start(
@@ -223,13 +228,25 @@ class Trainer:
         """One step; its loss and the norm of its gradient, which nobody has waited for."""
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate
-        loss = self._loss(self._batches.at(self.step))
-        torch.autograd.backward(loss)
+        loss = self._gradients(self._batches.at(self.step))
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
         self.step += 1
-        return loss.detach(), norm
+        return loss, norm
+
+    def _gradients(self, tokens_BT: Tensor) -> Tensor:
+        """Add up the gradients of a batch, in parts when the recipe says so; its mean loss."""
+        parts = torch.split(tokens_BT, self.recipe.microbatch_sequences or len(tokens_BT))
+        if len(parts) == 1:
+            loss = self._loss(tokens_BT)
+            torch.autograd.backward(loss)
+            return loss.detach()
+        losses = []
+        for part_BT in parts:
+            losses.append(self._loss(part_BT) / len(parts))
+            torch.autograd.backward(losses[-1])
+        return torch.stack([loss.detach() for loss in losses]).sum()
 
     def _loss(self, tokens_BT: Tensor) -> Tensor:
         logits_BTV = self.logits(tokens_BT[:, :-1])

@@ -164,9 +164,10 @@ def rotate(x_BHTK: Tensor, turns_TK: Tensor) -> Tensor:
     """Turn every pair of neighbouring coordinates by its position's angle.
 
     One complex product: 13 % more tokens a second on a CPU than halves glued together by `cat`.
+    It is one of float32 numbers, whatever the coordinates are.
     """
-    pairs = torch.view_as_complex(x_BHTK.reshape(*x_BHTK.shape[:3], -1, 2))
-    return torch.view_as_real(pairs * turns_TK).flatten(3)
+    pairs = torch.view_as_complex(x_BHTK.float().reshape(*x_BHTK.shape[:3], -1, 2))
+    return torch.view_as_real(pairs * turns_TK).flatten(3).to(x_BHTK.dtype)
 
 
 def build(architecture: Architecture, seed: int) -> Transformer:

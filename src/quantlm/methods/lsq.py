@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from quantlm.loop import Forward, Trainer
+from quantlm.loop import Trainer
 from quantlm.methods.qat import through
 from quantlm.model import Linear, Transformer, linears
 from quantlm.quantiser import (
@@ -27,6 +27,7 @@ from quantlm.quantiser import (
     fit,
     spread,
 )
+from quantlm.speed import Forward
 
 LOG_STEP = "log_step"
 """Name of the parameter (R) that a matrix gets: the natural logarithm of its steps."""

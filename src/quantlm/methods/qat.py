@@ -10,10 +10,11 @@ from typing import Any, cast
 from torch import Tensor
 from torch.func import functional_call
 
-from quantlm.loop import Forward, Trainer
+from quantlm.loop import Trainer
 from quantlm.model import Linear, Transformer, linears
 from quantlm.quantiser import Calibration, Levels, Quantised
 from quantlm.quantiser import quantise as to_nearest
+from quantlm.speed import Forward
 
 
 def extend(

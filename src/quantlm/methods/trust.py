@@ -11,10 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
-from quantlm.loop import Forward
 from quantlm.methods.qat import extend, quantise, through
 from quantlm.quantiser import Levels, spread
 from quantlm.quantiser import quantise as to_nearest
+from quantlm.speed import Forward
 
 __all__ = ["extend", "forward", "quantise", "trusted"]
 
