@@ -21,7 +21,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 SNAKEMAKE := snakemake --profile profiles/local $(if $(filter-out demo,$(GRID)),--config grid=$(GRID))
 PYTEST := pytest --numprocesses 2 --dist worksteal
 
-.PHONY: help run test nightly check fix setup bench profiles
+.PHONY: help run test nightly laws check fix setup bench profiles
 
 help: ## Say what each target does
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
@@ -42,6 +42,11 @@ test: $(VENV)/dev.stamp ## Run all tests but the long ones
 nightly: $(VENV)/dev.stamp ## Run all tests, the long ones too
 	@echo "== All tests, the long ones too"
 	@$(PYTEST) --nightly
+
+laws: $(VENV)/run.stamp profiles ## Find the published laws again: 119 cells on a dictionary of Debian (dict-gcide)
+	@test -e /usr/share/dictd/gcide.dict.dz || { echo "refused: the dictionary is not installed: apt-get install dict-gcide"; exit 78; }
+	@snakemake --profile profiles/local --config grid=laws
+	@quantgrid laws laws --out results/laws-published.md
 
 check: $(VENV)/dev.stamp ## Lint, formats, types, layers, rules, policy: all that needs no run
 	@echo "== ruff: lint and format"

@@ -194,7 +194,8 @@ def _weights(cell: Cell, loss: float) -> dict[str, Any]:
 def _size(cell: Cell) -> dict[str, Any]:
     model = cell.trunk.model
     num_weights = model.num_layers * (4 * model.d_model**2 + 3 * model.d_model * model.d_ff)
-    bits = {4: 4.21, 3: 3.5, 2: 2.5625, "ternary": 1.81, None: 16.0}[cell.form.bits]
+    known = {4: 4.21, 3: 3.5, 2: 2.5625, "ternary": 1.81, None: 16.0}
+    bits = known.get(cell.form.bits, cell.form.bits)
     return {
         "packed_bytes": int(num_weights * bits / 8),
         "bits_per_weight": bits,

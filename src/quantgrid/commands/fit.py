@@ -1,13 +1,14 @@
-"""`quantgrid fit`: effective parameters of each form, from any table of final losses."""
+"""`quantgrid fit`: effective parameters of each form, or laws of damage, from any table."""
 
 import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
-from quantgrid.report import scaling
+from quantgrid.report import scaling, table_fits
+from quantgrid.report.fits import PUBLISHED
 
-HELP = "fit a scaling law with effective parameters to a table of losses"
+HELP = "fit laws to a table: effective parameters to losses, or how damage grows"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +21,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unquantised", default="none", help="scheme that has all its parameters (default: none)"
     )
+    parser.add_argument(
+        "--damage",
+        action="store_true",
+        help="fit delta = k D^gD / N^gN exp(-bits / gP) for every way to quantise instead",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the law and what each scheme keeps of its parameters."""
+    if options.damage and options.table:
+        return _damage(options)
     law = scaling.fit(_runs(options))
     if options.json:
         print(json.dumps(asdict(law), indent=2, sort_keys=True))
@@ -35,6 +43,26 @@ def main(options: argparse.Namespace) -> int:
     print(f"rmse {law.rmse:.4f} nats per token")
     for scheme, share in sorted(law.efficiency.items(), key=lambda item: -item[1]):
         print(f"{share:7.3f}  {scheme}")
+    return 0
+
+
+def _damage(options: argparse.Namespace) -> int:
+    """Print the damage law of every way that the table has enough of, and the published one."""
+    path = options.table.absolute()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = table_fits.damage_laws(lines, where=str(path))
+    if options.json:
+        print(json.dumps({each.name: asdict(each.law) for each in found}, indent=2))
+        return 0
+    for each in found:
+        law = each.law
+        size = "" if law.gamma_n is None else f" gN {law.gamma_n:.3f}"
+        print(
+            f"gD {law.gamma_d:.3f}{size} gP {law.gamma_post:.3f} R2 {law.r_squared:.3f} "
+            f"points {law.num_points:3d}  {each.name}"
+        )
+    known = PUBLISHED
+    print(f"published: gD {known['gamma_d']} gN {known['gamma_n']} gP {known['gamma_post']}")
     return 0
 
 

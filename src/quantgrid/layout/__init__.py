@@ -43,6 +43,7 @@ PLOT = "results/{grid}-{plot}.svg"
 PLOTS = {plot: PLOT.replace("{plot}", plot) for plot in ("bits", "damage", "size")}
 PAGE = "results/{grid}.html"
 QUEST_RUNS = "quest_runs.csv"
+MEASURED_DAMAGE = "measured_damage.csv"
 PAGE_SOURCES = ("page.j2", "page.css", "page.js")
 WANTED = "plan/{grid}.json"
 RESTORE = "plan/restore/{base}/{variant}.{fp}.json"

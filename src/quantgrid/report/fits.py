@@ -29,6 +29,7 @@ class Point:
     tokens: float
     parameters: float
     damage: float
+    family: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def fitted(grid: Grid) -> list[Fitted]:
         if _is_weight_only(form):
             ways[_way(form)].append(variant)
     laws = (
-        (name, variants, find_law(list(_points(grid, variants)))) for name, variants in ways.items()
+        (name, variants, find_law(list(points(grid, variants)))) for name, variants in ways.items()
     )
     return [Fitted(name, tuple(variants), law) for name, variants, law in laws if law]
 
@@ -109,7 +110,8 @@ def _way(form: Form) -> str:
     return f"{form.method.upper()} {group} {rule}{start}"
 
 
-def _points(grid: Grid, variants: Iterable[str]) -> Iterator[Point]:
+def points(grid: Grid, variants: Iterable[str]) -> Iterator[Point]:
+    """Damage of these variants wherever it is told from zero and counts for the law."""
     for variant in variants:
         bits = grid.forms()[variant].bits
         for family in grid.families():
@@ -119,7 +121,7 @@ def _points(grid: Grid, variants: Iterable[str]) -> Iterator[Point]:
                     found = damage(cells)
                     if found.z > Z_THRESHOLD:
                         size = cells[0].model.num_parameters
-                        yield Point(float(bits or 0), tokens, size, found.mean)
+                        yield Point(float(bits or 0), tokens, size, found.mean, family)
 
 
 def _is_one_pass(cell: Measured) -> bool:

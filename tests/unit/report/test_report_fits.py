@@ -8,7 +8,7 @@ import pytest
 
 from quantgrid.errors import DataFault
 from quantgrid.main import dispatch
-from quantgrid.report import scaling
+from quantgrid.report import scaling, table_fits
 from quantgrid.report.fits import Point, find_law, fitted
 from quantgrid.report.records import read_grid, read_wanted
 from quantgrid.spec import Form
@@ -173,3 +173,51 @@ def test_grid_has_a_law_for_each_way_with_two_widths(tmp_path: Path) -> None:
     assert law.gamma_d == pytest.approx(0.5, abs=0.1)
     assert law.gamma_post == pytest.approx(1 / math.log(5), abs=0.05)
     assert law.r_squared > 0.98
+
+
+# -- any table ------------------------------------------------------------------------------------
+
+
+def _damages(**columns: str) -> str:
+    rows = [
+        {
+            "method": "mine",
+            "bits": str(bits),
+            "tokens": str(tokens),
+            "parameters": "1000000",
+            "delta": str(2e-4 * tokens**0.5 * math.exp(-bits / 0.6)),
+        }
+        | columns
+        for bits in (3, 4, 5)
+        for tokens in (10**6, 10**7)
+    ]
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    return "# a remark\n" + "\n".join(lines) + "\n"
+
+
+def test_damage_law_comes_back_from_a_table_of_anybody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five columns are enough, and the constants that made the numbers are found."""
+    table = tmp_path / "theirs.csv"
+    table.write_text(_damages())
+
+    assert dispatch(["fit", str(table), "--damage", "--json"]) == 0
+
+    law = json.loads(capsys.readouterr().out)["mine"]
+    assert law["gamma_d"] == pytest.approx(0.5)
+    assert law["gamma_post"] == pytest.approx(0.6)
+    assert law["r_squared"] == pytest.approx(1.0)
+
+
+def test_damage_that_is_not_told_from_zero_is_left_out(tmp_path: Path) -> None:
+    """With a column z, points below 3 fix nothing."""
+    assert table_fits.damage_laws(_damages(z="9").splitlines(), where="x")
+    assert table_fits.damage_laws(_damages(z="2.9").splitlines(), where="x") == []
+
+
+@pytest.mark.parametrize("column", ["parameters", "delta", "tokens", "bits"])
+def test_table_without_a_column_is_refused(column: str) -> None:
+    """The message names what is missing."""
+    with pytest.raises(DataFault, match=column):
+        table_fits.damage_laws(_damages().replace(column, "other").splitlines(), where="x")
