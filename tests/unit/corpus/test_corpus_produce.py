@@ -3,6 +3,7 @@
 import io
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from quantgrid.clock import SystemClock, timestamp
 from quantgrid.corpus import shards
 from quantgrid.corpus.manifest import Manifest
 from quantgrid.corpus.plan import LIVE_S, Plan
+from quantgrid.corpus.produce import cut
 from quantgrid.corpus.producer import Producer
 from quantgrid.corpus.shards import Tokens
 from quantgrid.errors import CorpusRefusal
@@ -147,6 +149,23 @@ def test_producer_refuses_when_the_texts_make_another_number_of_tokens(
     assert not (fresh.folder / layout.CORPUS_MANIFEST).exists()
     with pytest.raises(CorpusRefusal):
         fresh.view()
+
+
+def test_producer_leaves_what_is_over_when_the_recipe_says_so(fresh: SmallCorpus) -> None:
+    """The first of the shuffled tokens are taken, and no more of the stream is made than needed."""
+    asked: list[int] = []
+
+    def stream() -> Iterator[Tokens]:
+        for piece in range(100):
+            asked.append(piece)
+            yield np.full(50, piece, np.uint16)
+
+    part = replace(fresh.recipe, surplus="leave", num_tokens=200)
+
+    files = dict(cut(part, stream()))
+
+    assert sum(len(piece) for pieces in files.values() for piece in pieces) == 265
+    assert asked == list(range(6))
 
 
 def test_producer_refuses_when_the_code_makes_other_tokens(corpus: SmallCorpus) -> None:
