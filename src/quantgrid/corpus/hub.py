@@ -31,7 +31,8 @@ def fetched(source: Source) -> Path:
             str(source.dataset),
             repo_type="dataset",
             revision=source.revision,
-            allow_patterns=[source.glob],
+            # the client's patterns have no `**/` for "here, too", which a glob has
+            allow_patterns=[source.glob, source.glob.removeprefix("**/")],
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         raise CorpusRefusal(

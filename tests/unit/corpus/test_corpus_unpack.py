@@ -248,11 +248,11 @@ def test_data_set_goes_from_the_hub_to_shards_by_its_commit(tmp_path: Path, text
     corpus = declare(tmp_path)
     config = layout.section_file(tmp_path, "corpus", "small")
     config.write_text(
-        f"source: {{dataset: me/mine, revision: {COMMIT}, glob: data/*.parquet}}\n"
+        f"source: {{dataset: me/mine, revision: {COMMIT}, glob: '**/*.parquet'}}\n"
         "validation_tokens: 10\nshard_tokens: 6\n"
     )
     (tmp_path / "scripts").symlink_to(REPOSITORY / "scripts")
-    files = {"data/a.parquet": (texts / "a.parquet").read_bytes(), "README.md": b"no text"}
+    files = {"a.parquet": (texts / "a.parquet").read_bytes(), "README.md": b"no text"}
     home = {"HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_XET": "1"}
     command = [sys.executable, "-m", "quantgrid", "corpus", "pin", "small", "--root", str(tmp_path)]
 
@@ -265,7 +265,7 @@ def test_data_set_goes_from_the_hub_to_shards_by_its_commit(tmp_path: Path, text
     done = prepare(corpus, **home, HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:9")
 
     pins = layout.pins_file(tmp_path, "small").read_text()
-    assert pins == f"{sha256(files['data/a.parquet']).hexdigest()}  data/a.parquet\n"
+    assert pins == f"{sha256(files['a.parquet']).hexdigest()}  a.parquet\n"
     assert not any("README" in path for path in asked)
     assert done.returncode == 0, done.stderr
     assert _made(tmp_path) == sorted(BODY)
