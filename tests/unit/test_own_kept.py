@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from own_parts import COUNTS, OwnDesk, wait_until
+from own_parts import BOUND_S, COUNTS, OwnDesk, wait_until
 from quantgrid.fingerprint import digest
 from quantgrid.own_stage import kept as kept_module
 from quantgrid.own_stage.kept import GENERATIONS, Copy, Keeper, Kept
@@ -186,11 +186,42 @@ def test_several_files_are_not_kept_while_they_change(tmp_path: Path, kept: Kept
     assert keeper.saves == 1
 
 
+TORN = """
+import json, os, signal, sys, time
+if os.path.exists("ckpt.json"):
+    json.dump({"loss": json.load(open("ckpt.json"))}, open("result.json", "w"))
+    sys.exit()
+with open("ckpt.json", "w") as file:
+    json.dump(7.0, file)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+file = open("ckpt.json", "w")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_checkpoint_is_not_kept_when_the_program_was_killed_in_its_save(tmp_path: Path) -> None:
+    """Its death closes the file too; what nobody writes to any more is not whole for that."""
+    go = tmp_path / "go"
+    desk = OwnDesk.lay(tmp_path, TORN, {"arguments": str(go), "resume": {"files": ["ckpt.json"]}})
+    first = desk.start(desk.job())
+    wait_until(desk.kept, "a checkpoint")
+    go.touch()
+    said, _ = first.communicate(timeout=BOUND_S)
+    assert first.returncode != 0
+
+    code, text = desk.run()
+
+    assert code == 0, said + text
+    assert "going on from checkpoint" in text
+    assert desk.record()["results"] == {"loss": 7.0}
+
+
 def test_links_follow_each_other_when_the_cap_of_the_platform_ends_them(tmp_path: Path) -> None:
     """A program that knows no cap is ended by it, resumed, and its record lists every link."""
-    desk = OwnDesk.lay(tmp_path, COUNTS, {"arguments": "100", "resume": {"files": ["ckpt.json"]}})
+    desk = OwnDesk.lay(tmp_path, COUNTS, {"arguments": "130", "resume": {"files": ["ckpt.json"]}})
 
-    code, text = desk.run(None, ("--cap-s", "4", "--grace-s", "0.5", "--chains"))
+    code, text = desk.run(None, ("--cap-s", "5", "--grace-s", "0.5", "--chains"))
 
     assert code == 0, text
     record = desk.record()
@@ -198,6 +229,6 @@ def test_links_follow_each_other_when_the_cap_of_the_platform_ends_them(tmp_path
     assert len(ends) >= 2
     assert set(ends[:-1]) == {"cap"}
     assert ends[-1] == "done"
-    assert record["results"] == {"loss": sum(i * 7919 % 101 for i in range(1, 101)), "steps": 100}
+    assert record["results"] == {"loss": sum(i * 7919 % 101 for i in range(1, 131)), "steps": 130}
     assert text.count("going on from checkpoint") == len(ends) - 1
     assert record["counters"] == {"links": len(ends), "interruptions": 0, "failures": 0}

@@ -4,7 +4,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,7 +106,7 @@ class _Attempt:
                 self._command(is_resumed=start is not None),
                 folder=self._desk.folder,
                 environment=self._environment(),
-                look=lambda: self._look(keeper),
+                look=lambda lives: self._look(keeper, lives),
                 feed=self.output.feed if self.output else None,
             )
         if interruption.came:
@@ -124,8 +124,8 @@ class _Attempt:
         source = self._desk.folder / names["file"]
         return Metrics(source, names, self._cell.metrics, watch.hear)
 
-    def _look(self, keeper: Keeper) -> bool:
-        is_due = self._script.resume is not None and keeper.look()
+    def _look(self, keeper: Keeper, lives: Callable[[], bool]) -> bool:
+        is_due = self._script.resume is not None and keeper.look(lives)
         self._look_at_the_end(0)
         if self.watch:
             self.watch.listen()

@@ -141,12 +141,16 @@ class Keeper:
         self._is_full = False
         self.saves = 0
 
-    def look(self) -> bool:
+    def look(self, lives: Callable[[], bool] = lambda: True) -> bool:
         """Keep the files if they changed and are closed; several of them also if they rest.
 
         One file that is closed is whole.  Several belong together when none of them changed for
         `REST_S`.  What is copied are the files that were looked at, and they are held still: a
         program that begins its next save meanwhile changes nothing about this one.
+
+        Args:
+            lives: Asked after the copy whether the program lives: a death closes files too, in the
+                middle of a save.
 
         Returns:
             Whether a change waits to be kept, so that the next look should come soon.
@@ -162,7 +166,7 @@ class Keeper:
         with held_still(list(files.values())) as held:
             if held.is_still and _stamp(files) == now:
                 still = dict(zip(files, held.files, strict=True))
-                self._keep(still, now, is_held=held.is_kept)
+                self._keep(still, now, is_held=held.is_kept, lives=lives)
         return now != self._done
 
     def finish(self) -> None:
@@ -170,13 +174,13 @@ class Keeper:
         files = self._files()
         now = _stamp(files)
         if files and now != self._done:
-            self._keep(files, now, is_held=False)
+            self._keep(files, now, is_held=False, lives=lambda: True)
 
-    def _keep(self, files: Files, now: Stamp, *, is_held: bool) -> None:
+    def _keep(self, files: Files, now: Stamp, *, is_held: bool, lives: Callable[[], bool]) -> None:
         """Keep files of a moment; where they are not held, a writer may come in between."""
         begin = time.monotonic()
         try:
-            copy = self._kept.keep(files, lambda: self._is_moment(now, is_held=is_held))
+            copy = self._kept.keep(files, lambda: lives() and self._is_moment(now, is_held=is_held))
         except OSError as error:
             if not self._is_full:
                 _say(f"the checkpoint could not be kept ({error.strerror}); the last one stays")

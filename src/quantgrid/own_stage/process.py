@@ -52,7 +52,7 @@ def run(
     *,
     folder: Path,
     environment: Mapping[str, str],
-    look: Callable[[], bool],
+    look: Callable[[Callable[[], bool]], bool],
     feed: Callable[[str], None] | None,
 ) -> int:
     """Start a program and look at it until it ends.
@@ -61,8 +61,9 @@ def run(
         command: The command line.
         folder: Where it is started.
         environment: All of its variables.
-        look: Called every `LOOK_EVERY_S`, or `LOOK_SOON_S` after it said that something is due;
-            what it raises ends the program.
+        look: Called every `LOOK_EVERY_S`, or `LOOK_SOON_S` after it said that something is due,
+            and once when the program has ended; it is told how to ask whether the program lives.
+            What it raises ends the program.
         feed: Gets the program's output, which goes on to ours; None if nobody needs it.
 
     Returns:
@@ -79,7 +80,7 @@ def run(
         while program.poll() is None:
             poller.poll((LOOK_SOON_S if is_due else LOOK_EVERY_S) * 1000)
             _pass_on(output, feed, poller)
-            is_due = look()
+            is_due = look(lambda: program.poll() is None)
         _pass_on(output, feed, poller)
     except QuantgridError:
         _stop(program)
