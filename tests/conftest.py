@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from rented_copy import gate, place
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
+from shares import Shares, longest_first
 from slurm_cluster import cluster, running_cluster
 from small_disk import small_disk
 
@@ -56,6 +58,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if gpu and not _has_cuda_device():
         for item in gpu:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; this machine has none"))
+    items[:] = longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares | None:
+    """`--dist loadscope` gives shares of ours away, in the order of collection."""
+    return Shares(config, log) if config.getoption("dist") == "loadscope" else None
 
 
 def _has_cuda_device() -> bool:

@@ -24,7 +24,7 @@ BODIES = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(body=BODIES)
 def test_record_comes_back_equal_when_parsed(body: dict[str, Any]) -> None:
     """Sealing, writing and parsing lose and add nothing."""
@@ -33,7 +33,7 @@ def test_record_comes_back_equal_when_parsed(body: dict[str, Any]) -> None:
     assert parse_record(atomic.json_bytes(record), where="here") == record
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(body=BODIES, data=st.data())
 def test_record_is_equal_or_refused_when_a_byte_changes(body: dict[str, Any], data: Any) -> None:
     """A changed byte either changes no value (a blank became a tab) or is a data fault."""
@@ -48,7 +48,7 @@ def test_record_is_equal_or_refused_when_a_byte_changes(body: dict[str, Any], da
         assert torn != whole
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(body=BODIES, data=st.data())
 def test_record_is_refused_when_cut_short(body: dict[str, Any], data: Any) -> None:
     """No proper beginning of a record is a record, but for the newline at its end."""

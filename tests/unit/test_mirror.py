@@ -216,9 +216,9 @@ def test_cell_goes_on_elsewhere_when_its_machine_is_lost(tmp_path: Path) -> None
 
 def test_state_stays_where_it_is_when_nobody_asked_for_a_mirror(tmp_path: Path) -> None:
     """A desk pays for no copies."""
-    desk = Desk.lay(tmp_path, quantise=steps(80))
+    desk = Desk.lay(tmp_path, quantise=steps(130))
 
-    desk.call(JOB, options=("--cap-s", "3", "--grace-s", "0.5"))
+    desk.call(JOB, options=("--cap-s", "5", "--grace-s", "0.5"))
 
     assert (tmp_path / STATE).is_dir()
     assert not (tmp_path / "archive/state").exists()

@@ -28,19 +28,18 @@ def _restore(first: WorkingCopy, grid: str, count: int, address: str, root: Path
     return second
 
 
-def test_grid_moves_to_a_bucket_and_is_restored_when_a_clone_is_empty(
-    few: WorkingCopy, s3_address: str, tmp_path: Path
+def test_grid_moves_to_a_bucket_and_is_refused_when_that_is_out_of_reach(
+    few: WorkingCopy, s3_address: str
 ) -> None:
-    """A copy in a real server is the same archive to both clones; then it cannot be reached."""
-    made = few
-    made.quantgrid("archive", "copy", s3_address)
-    aim(made, s3_address)
-    assert "3 current, restore 0, make 0" in made.look(grid=FEW).plan
-    second = _restore(made, FEW, 3, s3_address, tmp_path / "second")
+    """A copy in a real server is the same archive, whole; then it cannot be reached."""
+    few.quantgrid("archive", "copy", s3_address)
+    aim(few, s3_address)
+    assert "3 current, restore 0, make 0" in few.look(grid=FEW).plan
+    few.quantgrid("archive", "verify")
 
     place = s3_address.partition("?")[0]
-    aim(second, f"{place}?endpoint_url=http://127.0.0.1:9")
-    for outcome in (second.look(grid=FEW, code=71), second.snakemake(grid=FEW, code=71)):
+    aim(few, f"{place}?endpoint_url=http://127.0.0.1:9")
+    for outcome in (few.look(grid=FEW, code=71), few.snakemake(grid=FEW, code=71)):
         assert "the store does not answer" in outcome.text
         assert "plan " not in outcome.text
         assert outcome.jobs == {}
@@ -63,23 +62,19 @@ def test_grid_in_a_bucket_is_run_and_restored(
 
 
 def test_bucket_is_refused_when_it_is_the_twin_of_another(
-    seaweed: Server, credentials: None, tmp_path: Path
+    few: WorkingCopy, seaweed: Server, credentials: None, tmp_path: Path
 ) -> None:
     """Two buckets of one name at two endpoints, each refused where the other is meant."""
-    copy = lay(tmp_path / "copy", light=True)
-    one = "n0-t20k-s0/none"
-    result = f"results/{one}/result.json"
+    copy = lay(tmp_path / "mine", light=True)
     first = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
     other = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
     aim(copy, first)
-    copy.snakemake(result)
-    away = lay(tmp_path / "away", light=True)
-    aim(away, other)
-    away.snakemake(result)
+    copy.snakemake("results/n0-t20k-s0/none/result.json", grid=FEW)
+    few.quantgrid("archive", "copy", other)
 
-    for mine, theirs in ((copy, other), (away, first)):
+    for mine, theirs in ((copy, other), (few, first)):
         aim(mine, theirs)
-        said = mine.look(code=78).text
+        said = mine.look(grid=FEW, code=78).text
         assert "this is not the archive that this working copy deposited into" in said
         assert "Nothing is lost" in said
 

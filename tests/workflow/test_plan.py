@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import CELLS, WorkingCopy
+from working_copy import CELLS, FEW, WorkingCopy
 
 BASE = "n0-t20k-s0"
 RTN4 = f"{BASE}/rtn-w4row-noclip"
@@ -269,7 +269,9 @@ def test_unknown_cell_is_refused_when_named(fresh: WorkingCopy) -> None:
     assert "grid smoke has no cell n0-t999k-s0/none" in seen.text
 
 
-@pytest.mark.parametrize("picture", ["--dag", "--rulegraph"])
+@pytest.mark.parametrize(
+    "picture", ["--dag", pytest.param("--rulegraph", marks=pytest.mark.nightly)]
+)
 def test_picture_is_drawn_when_asked(fresh: WorkingCopy, picture: str) -> None:
     """Snakemake's pictures work for one cell."""
     seen = fresh.snakemake(f"results/{RTN4}/result.json", picture)
@@ -297,53 +299,51 @@ def test_no_cell_is_stale_when_a_method_is_added(made: WorkingCopy) -> None:
 
 
 def test_only_cells_of_a_method_are_stale_when_it_changes(made: WorkingCopy) -> None:
-    """Its cells are planned and named; the old records stay archived and leave the table."""
+    """Its cells are planned and named, and no other one."""
     module = made / "src/quantlm/methods/gptq.py"
     module.write_text(module.read_text() + "\nCHANGED = 1\n")
-    before = archived(made, "cells")
 
     seen = made.look()
 
     assert seen.jobs == {"quantise": 4, "fold": 4, "table": 1, "report": 1}
     assert "make 4, stale 4" in seen.plan
     assert f"stale: {BASE}/gptq-w3g32-noclip" in seen.text
-    made.snakemake()
-    after = archived(made, "cells")
-    assert set(before) < set(after)
-    assert len(before) + 4 == len(after)
-    table = (made / "results/smoke.csv").read_text()
-    old = {p.parent.name for p in before if "gptq" in str(p)}
-    assert not any(fingerprint in table for fingerprint in old)
 
 
-def test_old_results_return_from_the_archive_when_a_change_is_undone(made: WorkingCopy) -> None:
-    """Going back to an earlier science restores, and makes nothing."""
-    module = made / "src/quantlm/methods/gptq.py"
+def test_old_results_return_from_the_archive_when_a_change_is_undone(few: WorkingCopy) -> None:
+    """Records of another science stay archived and leave the table; undone, they are restored."""
+    module = few / "src/quantlm/methods/rtn.py"
     original = module.read_text()
-    table = (made / "results/smoke.csv").read_bytes()
+    table, before = few / f"results/{FEW}.csv", archived(few, "cells")
+    shown = table.read_bytes()
     module.write_text(original + "\nCHANGED = 1\n")
-    made.snakemake()
+    few.snakemake(grid=FEW)
+
+    after = archived(few, "cells")
+    assert set(before) < set(after)
+    assert len(before) + 1 == len(after)
+    (old,) = [path.parent.name for path in before if "/rtn-" in str(path)]
+    assert old in shown.decode()
+    assert old not in table.read_text()
+
     module.write_text(original)
-
-    seen = made.look()
-
-    assert seen.jobs == {"fold": 4, "table": 1, "report": 1}
-    made.snakemake()
-    assert table == (made / "results/smoke.csv").read_bytes()
+    assert few.look(grid=FEW).jobs == {"fold": 1, "table": 1, "report": 1}
+    few.snakemake(grid=FEW)
+    assert table.read_bytes() == shown
 
 
-def test_only_evaluations_are_planned_when_the_evaluation_changes(made: WorkingCopy) -> None:
+def test_only_evaluations_are_planned_when_the_evaluation_changes(few: WorkingCopy) -> None:
     """A new metric trains and quantises nothing."""
-    script = made / "scripts/evaluate.py"
+    script = few / "scripts/evaluate.py"
     script.write_text(script.read_text() + "\nMETRIC = 1\n")
 
-    seen = made.look()
+    seen = few.look(grid=FEW)
 
-    assert seen.jobs == {"evaluate": CELLS, "fold": CELLS, "table": 1, "report": 1}
-    assert f"make {CELLS} ({CELLS} by evaluation only), stale {CELLS}" in seen.plan
-    weights = archived(made, "weights")
-    made.snakemake()
-    assert weights == archived(made, "weights")
+    assert seen.jobs == {"evaluate": 3, "fold": 3, "table": 1, "report": 1}
+    assert "make 3 (3 by evaluation only), stale 3" in seen.plan
+    weights = archived(few, "weights")
+    few.snakemake(f"results/{RTN4}/result.json", grid=FEW)
+    assert weights == archived(few, "weights")
 
 
 def test_only_the_tail_is_planned_when_a_budget_is_added(made: WorkingCopy) -> None:

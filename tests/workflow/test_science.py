@@ -11,6 +11,8 @@ from working_copy import CELLS, WorkingCopy, lay
 
 BASE = "n0-t20k-s0"
 GPTQ = f"{BASE}/gptq-w3g32-noclip"
+LONG = pytest.mark.nightly
+"""Further cases of a guard: each is a run with real science, and falls where the first does."""
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +107,14 @@ def test_numbers_are_the_same_when_a_trunk_starts_over(trained: WorkingCopy) -> 
     assert json.loads(again.read_bytes())["blobs"] == before
 
 
-@pytest.mark.parametrize("module", ["methods/gptq.py", "evaluation.py", "text.py"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "methods/gptq.py",
+        pytest.param("evaluation.py", marks=LONG),
+        pytest.param("text.py", marks=LONG),
+    ],
+)
 def test_science_of_this_copy_runs_when_another_one_is_installed(
     trained: WorkingCopy, module: str
 ) -> None:
@@ -136,10 +145,16 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "seen"),
     [
-        (lambda folder: (folder / "shard-00007.npy").unlink(), "shard-00007.npy"),
+        pytest.param(
+            lambda folder: (folder / "shard-00007.npy").unlink(), "shard-00007.npy", marks=LONG
+        ),
         (lambda folder: [flip(path) for path in folder.glob("shard-*.npy")], "sha256"),
-        (lambda folder: (folder / "shard-00099.npy").write_bytes(b"more"), "shard-00099.npy"),
-        (lambda folder: flip(folder / "manifest.json"), "manifest"),
+        pytest.param(
+            lambda folder: (folder / "shard-00099.npy").write_bytes(b"more"),
+            "shard-00099.npy",
+            marks=LONG,
+        ),
+        pytest.param(lambda folder: flip(folder / "manifest.json"), "manifest", marks=LONG),
     ],
     ids=["missing", "flipped", "extra", "manifest"],
 )

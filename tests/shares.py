@@ -1,0 +1,76 @@
+"""Who runs what when several workers share a run: the longest first, and what shares a setup stays.
+
+A module is a share, for its fixtures.  Modules whose tests are long and set up for themselves are
+split; all tests of the SLURM cluster are one share, for there is one cluster a run.  Each share
+goes to the next worker that is free, longest first, so that the last ones to end are short.
+"""
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol, TypeVar
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+DURATIONS = Path(__file__).parent / "data/durations.csv"
+"""Seconds of each module that takes more than a few; a module that is not named comes last."""
+TOGETHER = {"test_slurm": "slurm", "test_slurm_life": "slurm", "test_slurm_faults": "slurm"}
+SPLIT = frozenset(
+    {
+        *("test_bucket", "test_chain", "test_equivalent", "test_held", "test_kill", "test_launch"),
+        *("test_notices", "test_plan", "test_platform_file", "test_rented", "test_runpod"),
+        *("test_terminal_snakemake", "test_rental_properties", "test_resume_properties"),
+        *("test_corpus_killed", "test_chain_runs", "test_runner_ends", "test_own_stage"),
+    }
+)
+"""Modules whose tests share no setup that takes long."""
+
+
+class Test(Protocol):
+    """What is asked of a test."""
+
+    nodeid: str
+
+
+T = TypeVar("T", bound=Test)
+
+
+def share_of(nodeid: str) -> str:
+    """The share that a test belongs to."""
+    module = nodeid.partition("::")[0]
+    name = PurePosixPath(module).stem
+    return nodeid if name in SPLIT else TOGETHER.get(name, module)
+
+
+def longest_first(tests: list[T]) -> list[T]:
+    """Tests in the order in which they are given away; those of one module stay together."""
+    known = _durations()
+    names = {test.nodeid: PurePosixPath(test.nodeid.partition("::")[0]).stem for test in tests}
+    longest: dict[str, float] = {}
+    for name in names.values():
+        share = TOGETHER.get(name, name)
+        longest[share] = max(longest.get(share, 0.0), known.get(name, 0.0))
+    return sorted(tests, key=lambda test: -longest[_family(names[test.nodeid])])
+
+
+def _family(name: str) -> str:
+    return TOGETHER.get(name, name)
+
+
+@cache
+def _durations() -> Mapping[str, float]:
+    with DURATIONS.open(newline="") as file:
+        return {name: float(seconds) for seconds, name in csv.reader(file)}
+
+
+class Shares(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives shares away in the order of collection."""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return share_of(nodeid)
