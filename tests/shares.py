@@ -46,13 +46,11 @@ def share_of(nodeid: str) -> str:
 
 def longest_first(tests: list[T]) -> list[T]:
     """Tests in the order in which they are given away; those of one module stay together."""
-    known = _durations()
-    names = {test.nodeid: PurePosixPath(test.nodeid.partition("::")[0]).stem for test in tests}
-    longest: dict[str, float] = {}
-    for name in names.values():
-        share = TOGETHER.get(name, name)
-        longest[share] = max(longest.get(share, 0.0), known.get(name, 0.0))
-    return sorted(tests, key=lambda test: -longest[_family(names[test.nodeid])])
+    known = durations()
+    names = {
+        test.nodeid: _family(PurePosixPath(test.nodeid.partition("::")[0]).stem) for test in tests
+    }
+    return sorted(tests, key=lambda test: -known.get(names[test.nodeid], 0.0))
 
 
 def _family(name: str) -> str:
@@ -60,7 +58,8 @@ def _family(name: str) -> str:
 
 
 @cache
-def _durations() -> Mapping[str, float]:
+def durations() -> Mapping[str, float]:
+    """Seconds by name of a module, or of a share of several."""
     with DURATIONS.open(newline="") as file:
         return {name: float(seconds) for seconds, name in csv.reader(file)}
 
