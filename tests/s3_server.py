@@ -87,12 +87,17 @@ def _is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+_SETPRIV = shutil.which("setpriv")
+DYING = (_SETPRIV, "--pdeathsig", "KILL") if _SETPRIV else ()
+"""Before a command: it dies with this process, however that ends."""
+
+
 @contextmanager
 def running(command: list[str], folder: Path, port: int, **environment: str) -> Iterator[None]:
     """Run a server until the block ends; it answers on its port, if any, before it begins."""
     log = (folder / "log").open("ab")
     process = subprocess.Popen(
-        command,
+        [*DYING, *command],
         cwd=folder,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,

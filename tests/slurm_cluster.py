@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from s3_server import free_ports
+from s3_server import DYING, free_ports
 from slurm_files import NODE, SLURM, SLURMDBD
 
 BOUND_S = 180.0
@@ -30,7 +30,6 @@ NODES = ("n1", "n2")
 PROGRAMS = ("slurmctld", "slurmd", "slurmdbd", "munged", "mariadbd", "sbatch", "setpriv")
 NO_SLURM = "SLURM, munge and MariaDB are not installed (.ci/steps/15-slurm does it as root)"
 _SBIN = "/usr/sbin:/sbin"
-_SETPRIV = shutil.which("setpriv") or "setpriv"
 _QUICK_DB = (
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-flush-method=nosync",
@@ -89,7 +88,7 @@ class Cluster:
         log = (self.folder / f"log/{name}.out").open("ab")
         with log:
             self.daemons[name] = subprocess.Popen(
-                [_SETPRIV, "--pdeathsig", "KILL", *_user_of(name), *self._commands()[name]],
+                [*DYING, *_user_of(name), *self._commands()[name]],
                 env={**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:{_SBIN}"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -61,9 +61,8 @@ def run(
         command: The command line.
         folder: Where it is started.
         environment: All of its variables.
-        look: Called every `LOOK_EVERY_S`, or `LOOK_SOON_S` after it said that something is due,
-            and once when the program has ended; it is told how to ask whether the program lives.
-            What it raises ends the program.
+        look: Called every `LOOK_EVERY_S`, or `LOOK_SOON_S` after it said that something is due;
+            it may ask whether the program lives, and what it raises ends the program.
         feed: Gets the program's output, which goes on to ours; None if nobody needs it.
 
     Returns:
