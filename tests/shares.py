@@ -16,7 +16,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 DURATIONS = Path(__file__).parent / "data/durations.csv"
 """Seconds of each module that takes more than a few; a module that is not named comes last."""
-TOGETHER = {"test_slurm": "slurm", "test_slurm_life": "slurm", "test_slurm_faults": "slurm"}
+CLUSTER = "workflow/test_slurm"
+"""How the modules begin whose tests share the cluster, and are a share."""
 SPLIT = frozenset(
     {
         *("test_bucket", "test_chain", "test_equivalent", "test_held", "test_kill", "test_launch"),
@@ -40,21 +41,21 @@ T = TypeVar("T", bound=Test)
 def share_of(nodeid: str) -> str:
     """The share that a test belongs to."""
     module = nodeid.partition("::")[0]
-    name = PurePosixPath(module).stem
-    return nodeid if name in SPLIT else TOGETHER.get(name, module)
+    if CLUSTER in module:
+        return CLUSTER
+    return nodeid if PurePosixPath(module).stem in SPLIT else module
 
 
 def longest_first(tests: list[T]) -> list[T]:
     """Tests in the order in which they are given away; those of one module stay together."""
     known = durations()
-    names = {
-        test.nodeid: _family(PurePosixPath(test.nodeid.partition("::")[0]).stem) for test in tests
-    }
-    return sorted(tests, key=lambda test: -known.get(names[test.nodeid], 0.0))
+    return sorted(tests, key=lambda test: -known.get(_line(test.nodeid), 0.0))
 
 
-def _family(name: str) -> str:
-    return TOGETHER.get(name, name)
+def _line(nodeid: str) -> str:
+    """What the table calls a test."""
+    share = share_of(nodeid)
+    return share if share == CLUSTER else PurePosixPath(share.partition("::")[0]).stem
 
 
 @cache

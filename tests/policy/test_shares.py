@@ -8,22 +8,18 @@ import shares
 def test_shares_name_modules_that_exist_when_looked_up(root: Path) -> None:
     """A module that was renamed or removed leaves no line behind."""
     there = {path.stem for path in (root / "tests").rglob("test_*.py")}
-    named = {*shares.SPLIT, *shares.TOGETHER, *shares.durations()}
 
-    assert named - there <= set(shares.TOGETHER.values())
+    assert {*shares.SPLIT, *shares.durations()} - there == {shares.CLUSTER}
 
 
 def test_longest_share_comes_first_when_tests_are_sorted() -> None:
-    """Tests of one module stay together and in their order; the unknown come last."""
-    tests = [
-        _Test(name) for name in ("a/test_new.py::x", "a/test_laws.py::x", "a/test_slurm.py::y")
-    ]
-    tests += [_Test("a/test_laws.py::a"), _Test("a/test_slurm_life.py::z")]
+    """Tests of one share stay together and in their order; the unknown come last."""
+    given = ["new.py::x", "laws.py::x", "slurm.py::y", "laws.py::a", "slurm_life.py::z"]
+    tests = [_Test(f"tests/workflow/test_{name}") for name in given]
 
-    assert [test.nodeid for test in shares.longest_first(tests)] == [
-        *("a/test_slurm.py::y", "a/test_slurm_life.py::z", "a/test_laws.py::x"),
-        *("a/test_laws.py::a", "a/test_new.py::x"),
-    ]
+    found = [test.nodeid.partition("test_")[2] for test in shares.longest_first(tests)]
+
+    assert found == ["slurm.py::y", "slurm_life.py::z", "laws.py::x", "laws.py::a", "new.py::x"]
     assert len({shares.share_of(test.nodeid) for test in tests}) == 3
 
 
