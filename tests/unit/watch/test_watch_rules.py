@@ -183,6 +183,17 @@ def test_watch_finds_a_rule_once_when_it_keeps_firing() -> None:
     assert len(watch.curve) == 8
 
 
+def test_watch_asks_about_a_rise_when_losses_agree() -> None:
+    """Validation turns around, and training with it: no gap tells of it."""
+    watch = Watch(Expected(passes=4))
+    for n, loss in enumerate(
+        [2.0 - 0.04 * n for n in range(15)] + [1.44 + 0.03 * n for n in range(15)]
+    ):
+        watch.point(point(loss, loss, step=n))
+
+    assert [finding.rule for finding in watch.findings] == ["rise"]
+
+
 def test_policy_decides_when_a_rule_fires() -> None:
     """Defaults stop for certain rules; a gap is expected where several passes are declared."""
     assert Watch(Expected()).action("gap") is Action.STOP

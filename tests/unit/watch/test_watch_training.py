@@ -11,6 +11,7 @@ import pytest
 
 import interrupted
 from checkpoint_parts import Count, HandClock
+from detached import await_true
 from quantgrid import layout
 from quantgrid.cell import Cell
 from quantgrid.checkpoint.keeper import Keeper
@@ -253,6 +254,19 @@ def test_slow_stretch_is_told_when_a_probe_was_faster(cell: Cell, probed: dict[s
     notice = json.loads((cell.out.parent / layout.DESK_NOTICE).read_bytes())
     assert notice == {"rule": "throughput", "text": note}
     assert told["findings"] == []
+
+
+def test_stall_is_told_and_ends_nothing_when_the_policy_records_it(cell: Cell) -> None:
+    """Somebody may do something about it while the cell waits for its device."""
+    cell = cell._replace(watch={"policy": {"stall": "record"}, "stall_s": 0.05})
+    notice = cell.out.parent / layout.DESK_NOTICE
+
+    with _Stage(cell, falling).watch:
+        await_true(notice.exists, "nobody told it")
+
+    told = json.loads(notice.read_bytes())
+    assert told["rule"] == "stall"
+    assert "rule stall; expected a step within 0.05 s" in told["text"]
 
 
 def test_heart_ends_a_cell_when_no_step_comes() -> None:
