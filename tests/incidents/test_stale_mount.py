@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from corpus_copies import bring, names
 from detached import await_true
-from quantgrid import layout
 from quantgrid.checks import Level, _views
 from quantgrid.corpus.view import Reload, View
 from quantgrid.errors import CorpusRefusal, PlatformFault
@@ -98,16 +98,16 @@ def test_stale_mount_is_refused_until_it_is_reloaded(
     local.seal()
     here, there = replace(local, volume=producer), replace(local, volume=consumer)
     reload = reloader(f"rclone:{control}")
-    _bring(local, here, num_shards=2)
-    _reload_until(reload, there, _names(here.folder))
-    half = _names(there.folder)
-    _bring(local, here, num_shards=6)
+    bring(local, here, num_shards=2)
+    _reload_until(reload, there, names(here.folder))
+    half = names(there.folder)
+    bring(local, here, num_shards=6)
 
     with pytest.raises(CorpusRefusal, match=r"expected 7 files; seen 2 files; missing shard-00002"):
         there.view()
-    assert _names(there.folder) == half, "the mount refreshed itself: it proves nothing"
+    assert names(there.folder) == half, "the mount refreshed itself: it proves nothing"
 
-    _reload_until(reload, there, _names(here.folder))
+    _reload_until(reload, there, names(here.folder))
     view = View.open(
         there.folder, there.sentinel, planned_tokens=USABLE, context=CONTEXT, reload=reload
     )
@@ -120,7 +120,7 @@ def test_doctor_reads_back_from_the_bucket_and_not_from_a_stale_mount(
     """The remote control sees what reached the bucket; the other mount remembers an empty one."""
     producer, consumer, control = machines
     platform = replace(load_platform(root, "local"), reload=f"rclone:{control}")
-    assert _names(producer) == []
+    assert names(producer) == []
 
     proved = _views.check(consumer, platform, None)
     stale = _views.check(consumer, platform, producer)
@@ -129,36 +129,17 @@ def test_doctor_reads_back_from_the_bucket_and_not_from_a_stale_mount(
     assert f"read back from {control}" in proved.seen
     assert stale.level is Level.REFUSE, stale
     assert f"was not seen from {producer}" in stale.seen
-    assert _names(consumer) == []
+    assert names(consumer) == []
 
 
-def _reload_until(reload: Reload, corpus: SmallCorpus, names: list[str]) -> None:
-    """Reload until names are seen: an upload takes a moment to reach the bucket."""
+def _reload_until(reload: Reload, corpus: SmallCorpus, wanted: list[str]) -> None:
+    """Reload until all wanted are seen: an upload takes a moment to reach the bucket."""
 
     def is_seen() -> bool:
         reload(corpus.folder)
-        return _names(corpus.folder) == names
+        return names(corpus.folder) == wanted
 
-    await_true(is_seen, f"a reload never shows {names}, but {_names(corpus.folder)}")
-
-
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError):
-        return sorted(path.name for path in folder.iterdir())
-    return []
-
-
-def _bring(source: SmallCorpus, target: SmallCorpus, *, num_shards: int) -> None:
-    """Copy the identity, the records and the first shards; with the sixth the validation set."""
-    target.folder.mkdir(parents=True, exist_ok=True)
-    paths = [source.shard(index) for index in range(num_shards)]
-    paths += [source.folder / name for name in (layout.CORPUS_PLAN, layout.CORPUS_MANIFEST)]
-    paths += [source.folder / layout.VALIDATION_SHARD] if num_shards == 6 else []
-    copies = {path: target.folder / path.name for path in paths}
-    copies[source.volume / layout.VOLUME_IDENTITY] = target.volume / layout.VOLUME_IDENTITY
-    for path, copy in copies.items():
-        if not copy.exists():
-            shutil.copyfile(path, copy)
+    await_true(is_seen, f"a reload never shows {wanted}, but {names(corpus.folder)}")
 
 
 def test_reload_is_a_fault_when_the_mount_does_not_answer() -> None:
