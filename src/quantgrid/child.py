@@ -30,18 +30,18 @@ class ColdChild(NamedTuple):
         return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
-def start(arguments: Sequence[str], environment: Mapping[str, str], *, errors: int = 2) -> Child:
-    """Start `quantgrid.stages`; its standard input is empty, its output is ours.
+def start(arguments: Sequence[str], environment: Mapping[str, str], *, output: int = 2) -> Child:
+    """Start `quantgrid.stages` with an empty standard input.
 
     Args:
         arguments: Alternating script and path of the JSON file with its contract variables.
         environment: All of its environment.
-        errors: Descriptor of its standard error.
+        output: Descriptor of its standard output and of its errors.
     """
     if contract.WARM in os.environ:
         from quantgrid import warm
 
-        child = warm.ask(arguments, environment, errors=errors)
+        child = warm.ask(arguments, environment, output=output)
         if child:
             return child
     return ColdChild(
@@ -52,7 +52,8 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], *, errors: i
             environment,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_DUP2, errors, 2),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
             ],
             setpgroup=0,
         )

@@ -6,11 +6,12 @@ was never closed belongs to an attempt that was killed, and the next attempt clo
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quantgrid import atomic, layout
+from quantgrid import atomic, layout, masking
 from quantgrid.errors import Fault
 
 DONE, CHECKPOINTED, CAP, INTERRUPTED, FAILED = (
@@ -170,14 +171,21 @@ def find_told(state: Path) -> dict[str, Any]:
 
 
 def checked(told: object) -> dict[str, Any]:
-    """The fields of a script's own account that have the types of the contract."""
+    """The fields of a script's own account that have the types of the contract, without secrets."""
     if not isinstance(told, dict):
         return {}
     return {
-        name: told[name]
+        name: _masked(told[name])
         for name, kind in _TOLD.items()
         if isinstance(told.get(name), kind) and not isinstance(told[name], bool)
     }
+
+
+def _masked(value: Any) -> Any:
+    """Notes without secrets: records and mirrors carry them to others."""
+    if not isinstance(value, list):
+        return value
+    return [masking.masked(each, os.environ) if isinstance(each, str) else each for each in value]
 
 
 def planned_links(tokens: int, *, tokens_per_s: float, link_s: float, save_s: float = 0.0) -> int:

@@ -36,15 +36,23 @@ def masked(text: str, environment: Mapping[str, str]) -> str:
         text: What a script said.
         environment: The variables that it could see.
     """
-    for name, value in sorted(_secrets(environment), key=lambda each: -len(each[1])):
-        text = text.replace(value, f"[{name}]")
+    parts = [(part, name) for name, value in secrets(environment).items() for part in _parts(value)]
+    for part, name in sorted(parts, key=lambda each: -len(each[0])):
+        text = text.replace(part, f"[{name}]")
     text = _IN_ADDRESS.sub("[masked]", text)
     return _BEARER.sub(r"\1 [masked]", _SHAPES.sub("[masked]", text))
 
 
-def _secrets(environment: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [
-        (name, value)
+def secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose names look secret: all of an environment that `masked` needs."""
+    return {
+        name: value
         for name, value in environment.items()
         if len(value) >= _SHORTEST and _NAMED_SECRET.search(name)
-    ]
+    }
+
+
+def _parts(value: str) -> list[str]:
+    """A secret and, where it has several lines, each of them: a log may hold only some."""
+    lines = [line for line in value.splitlines() if len(line) >= _SHORTEST]
+    return [value, *lines] if len(lines) > 1 else [value]

@@ -165,6 +165,7 @@ class Runner(NamedTuple):
     ) -> None:
         """One link: run what is pending; return when it is done, or when another link may start."""
         folder = desks[0].folder.parent
+        waiting.spare_room(folder)
         begin_s = self.clock.monotonic_s()
         left_s = self.machine.limits.deadline_s(os.environ, watching.unix_s(self.clock))
         ends_at_s = None if left_s is None else begin_s + left_s
@@ -379,7 +380,16 @@ class Runner(NamedTuple):
         }
         body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)
         root, key, fence = self.machine.root, desk.stage.record, desk.hold.refuse_lost
-        waiting.deposit_or_keep(root, self.archive, key, body, files, clock=self.clock, fence=fence)
+        waiting.deposit_or_keep(
+            root,
+            self.archive,
+            key,
+            body,
+            files,
+            attempt=desk.folder.parent,
+            clock=self.clock,
+            fence=fence,
+        )
 
     def _ancestry(self, stage: Stage) -> dict[str, Any]:
         """A cell's record tells of its weights too, so that a result is complete by itself."""

@@ -10,6 +10,7 @@ ENVIRONMENT = {
     "DB_PASSWORD": "hunter2hunter2",
     "KEYBOARD": "qwerty-layout",
     "SHORT_TOKEN": "ab",
+    "DEPLOY_KEY": "-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----",
     "PATH": "/usr/bin:/bin",
 }
 
@@ -26,6 +27,7 @@ ENVIRONMENT = {
         ("hf_" + "a" * 30, "[masked]"),
         ("ghp_" + "b" * 36, "[masked]"),
         ("rpa_" + "C" * 30, "[masked]"),
+        ("half of it: MIIEvQIBADANBg", "half of it: [DEPLOY_KEY]"),
         ("qwerty-layout in /usr/bin:/bin ab", "qwerty-layout in /usr/bin:/bin ab"),
         ("a plain line with n0-t800k-s0/rtn-w3g32", "a plain line with n0-t800k-s0/rtn-w3g32"),
     ],

@@ -5,6 +5,7 @@ Credentials expire, networks fail, buckets fill up: none of it is a reason to tr
 
 import errno
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +18,9 @@ from quantgrid.archive.index import Index
 from quantgrid.archive.record import Record, parse_record, sealed
 from quantgrid.clock import Clock
 from quantgrid.errors import DataFault, PlatformFault, Waiting
+
+_SPARE_BYTES = 256 << 10
+"""Larger than a record, and than what the file system adds to it."""
 
 
 def keep(root: Path, key: str, body: Mapping[str, Any], files: Mapping[str, Path]) -> Path:
@@ -45,12 +49,20 @@ def _move(path: Path, target: Path) -> None:
         path.unlink()
 
 
+def spare_room(attempt: Path) -> None:
+    """Take the room that a waiting record needs, before a script can fill the disk."""
+    with suppress(OSError), (attempt / layout.ATTEMPT_SPARE).open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, _SPARE_BYTES)
+
+
 def deposit_or_keep(
     root: Path,
     archive: Archive,
     key: str,
     body: Mapping[str, Any],
     files: Mapping[str, Path],
+    *,
+    attempt: Path | None = None,
     **how: Any,
 ) -> Deposit:
     """Deposit a record, or let it wait when the archive cannot be written.
@@ -61,15 +73,38 @@ def deposit_or_keep(
         key: Key of the record.
         body: The record.
         files: File name to path; moved away when they have to wait.
+        attempt: The folder whose spare room may be used for it.
         how: Further arguments of `Archive.deposit`.
 
     Raises:
         Waiting: when it waits now.
+        PlatformFault: when it cannot even wait; nothing half-written is left.
     """
     try:
         return archive.deposit(key, body, files, **how)
     except PlatformFault as fault:
-        raise _kept(root, key, fault, keep(root, key, body, files)) from fault
+        if attempt:
+            (attempt / layout.ATTEMPT_SPARE).unlink(missing_ok=True)
+        try:
+            folder = keep(root, key, body, files)
+        except OSError as error:
+            raise _unkept(root, key, fault, error) from error
+        raise _kept(root, key, fault, folder) from fault
+
+
+def _unkept(root: Path, key: str, fault: PlatformFault, error: OSError) -> PlatformFault:
+    """What has no record is no result: it would only take room."""
+    folder = layout.waiting_folder(root, key)
+    if folder.is_dir():
+        clear(folder)
+    return PlatformFault(
+        f"the result is finished; it could not be deposited ({fault.what}), and has no room to "
+        "wait for that",
+        expected="a few hundred kilobytes",
+        seen=error.strerror or error,
+        where=folder,
+        do="Make room and run again: it goes on from its newest checkpoint.",
+    )
 
 
 def _kept(root: Path, key: str, fault: PlatformFault, folder: Path) -> Waiting:

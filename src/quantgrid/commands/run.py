@@ -1,7 +1,8 @@
 """`quantgrid run`: make the records of one job and publish its receipt."""
 
 import argparse
-from contextlib import AbstractContextManager, nullcontext
+import os
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from quantgrid.clock import SystemClock
 from quantgrid.errors import QuantgridError
 from quantgrid.held import Manners
 from quantgrid.job import Job
+from quantgrid.masking import masked
 from quantgrid.reload import NONE, reloader
 from quantgrid.runner import Machine, Runner
 from quantgrid.watching import Limits
@@ -174,4 +176,6 @@ def _limits(options: argparse.Namespace) -> Limits:
 
 def _tell(end: Path, exit_code: object, sentence: str | None, kind: str | None = None) -> None:
     """A file carries the code where a platform loses it: SLURM reports 1 for all."""
-    atomic.publish_json(end, {"exit_code": exit_code, "sentence": sentence, "class": kind})
+    told = None if sentence is None else masked(sentence, os.environ)
+    with suppress(OSError):  # a full disk: the sentence itself must still be heard
+        atomic.publish_json(end, {"exit_code": exit_code, "sentence": told, "class": kind})

@@ -112,6 +112,7 @@ def failure_file(owner: str, stage: str, fingerprint: str) -> str:
 # -- an attempt: the private folder of one job, with a desk for each stage -------------------------
 
 ATTEMPT_LOCK = "lock"
+ATTEMPT_SPARE = "spare"
 DESK_OUT = "out"
 DESK_RESULT = "result.json"
 DESK_SPEC = "spec.json"
