@@ -1,6 +1,7 @@
 """The process that runs the scripts of a job: forked from a warm interpreter, or started cold."""
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -56,5 +57,6 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], *, output: i
                 (os.POSIX_SPAWN_DUP2, output, 2),
             ],
             setpgroup=0,
+            setsigmask=[signal.SIGINT],  # until the scripts run, an interrupt would be a traceback
         )
     )

@@ -32,6 +32,8 @@ def main(arguments: list[str]) -> int:
     _die_with(int(runner))
     try:
         return _run_all(rest)
+    except KeyboardInterrupt:  # between two scripts
+        return 128 + signal.SIGINT
     finally:
         _end_descendants()
 
@@ -72,16 +74,21 @@ def _run(script: str) -> int:
 
         traceback.print_exc()
         return Fault.exit_code
-    except KeyboardInterrupt:  # the runner knows who asked for it
-        return 128 + signal.SIGINT
     finally:
         del sys.path[:2]
 
 
 def _until_exit(script: str) -> int:
-    """Run a script; its exit code as Python itself would give it."""
+    """Run a script; its exit code as Python itself would give it.
+
+    An interrupt says nothing here, wherever it meets the script: the runner knows who asked for it,
+    and tells it in one sentence.
+    """
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         runpy.run_path(script, run_name="__main__")
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except SystemExit as exit_:
         if exit_.code is None or isinstance(exit_.code, int):
             return exit_.code or 0

@@ -223,19 +223,46 @@ def _waiting(root: Path, prepare: str = "") -> "tuple[Desk, subprocess.Popen[str
 def test_signals_reach_the_whole_group_when_the_runner_gets_one(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    """The script and what it started end; the runner says by which signal and leaves no debris."""
+    """The script and what it started end; one sentence says by which signal; no debris is left."""
     desk, runner, pids = _waiting(tmp_path)
 
     runner.send_signal(number)
     said, _ = runner.communicate(timeout=BOUND_S)
 
     assert runner.returncode == Interrupted.exit_code
-    assert said.splitlines()[-1] == (
+    assert said.splitlines() == [_interrupted_by(number)]
+    _until(lambda: not any(map(_is_running, pids)))
+    assert desk.debris() == []
+
+
+def _interrupted_by(number: signal.Signals) -> str:
+    return (
         f"interrupted: {CELL} was ended by {number.name}, no checkpoint was saved yet. "
         "Run the same command again; it goes on from there."
     )
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("eighth", range(8))
+def test_interrupt_is_one_sentence_when_it_meets_an_import(tmp_path: Path, eighth: int) -> None:
+    """Ctrl-C anywhere between the start of the script's process and the end of `import torch`."""
+    begun = tmp_path / "begun"
+    script = f"open({str(begun)!r}, 'w').close()\nimport torch\nimport time\ntime.sleep(60)"
+    desk = Desk.lay(tmp_path, quantise=script)
+    runner = desk.start(cell_job())
+    if eighth:
+        _until(begun.exists)
+        time.sleep(0.25 * (eighth - 1))
+    else:
+        _until(lambda: list((tmp_path / layout.ATTEMPTS).glob("*/*/spec.json")))
+
+    runner.send_signal(signal.SIGINT)
+    said, _ = runner.communicate(timeout=BOUND_S)
+
+    if eighth or runner.returncode != 130:  # 130: the script was not started yet
+        assert runner.returncode == Interrupted.exit_code
+        assert said.splitlines() == [_interrupted_by(signal.SIGINT)]
     assert "Traceback" not in said
-    _until(lambda: not any(map(_is_running, pids)))
     assert desk.debris() == []
 
 

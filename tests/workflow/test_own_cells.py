@@ -226,6 +226,26 @@ def test_gpt_trainer_gives_equal_numbers_when_killed_and_resumed(tmp_path: Path)
     assert "resumed at iter" in logs(copy)
 
 
+@pytest.mark.nightly
+def test_results_are_equal_when_the_cap_of_the_platform_ends_links(tmp_path: Path) -> None:
+    """A program that knows no cap needs two links under it, and no manual step."""
+    block = {**slow_line(), "axes": {"lr": [0.02], "steps": [160]}}
+    quiet = laid(tmp_path / "quiet", blocks={"line": block})
+    quiet.snakemake(grid=GRID)
+    copy = laid(tmp_path / "copy", blocks={"line": block})
+    copy.edit("config/platforms/local.yaml", "cap_s: null", "cap_s: 7")
+    copy.edit("config/platforms/local.yaml", "grace_s: 30 ", "grace_s: 1 ")
+
+    copy.snakemake(grid=GRID)
+
+    assert rows(copy) == rows(quiet)
+    for path in (copy / "results").glob("*/own/result.json"):
+        ends = [link["end"] for link in json.loads(path.read_text())["links"]]
+        assert set(ends[:-1]) == {"cap"}, ends
+        assert ends[-1] == "done"
+    assert "going on from checkpoint" in logs(copy)
+
+
 def logs(copy: WorkingCopy) -> str:
     """All logs of jobs, together."""
     return "\n".join(path.read_text() for path in (copy / "logs").rglob("*.log"))
