@@ -1,7 +1,9 @@
 """The index shows every finished record in a few requests, whatever died or raced before."""
 
+import json
 import threading
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -146,19 +148,30 @@ def test_index_shows_a_record_when_its_deposit_died_at_a_write(
     assert Index(store).read() == (records | {key} if writes > 1 else records)
 
 
+def _torn(data: bytes) -> bytes:
+    return data[:-9]
+
+
+def _shorter(data: bytes) -> bytes:
+    """A pack that can be read and lacks a record."""
+    told = json.loads(zlib.decompress(data))
+    return zlib.compress(json.dumps({**told, "records": told["records"][1:]}).encode())
+
+
+@pytest.mark.parametrize(("damage", "seen"), [(_torn, "cannot be read"), (_shorter, "is damaged")])
 def test_index_lists_all_when_its_newest_pack_is_damaged(
-    store: _Far, archive: Archive, tmp_path: Path
+    store: _Far, archive: Archive, tmp_path: Path, damage: Callable[[bytes], bytes], seen: str
 ) -> None:
-    """A torn pack is named, costs a listing, and the next pack mends it."""
+    """A pack that is not whole is named, costs a listing, and the next pack mends it."""
     records = _fill(archive, tmp_path, "abc")
     index = Index(store, NOW)
     index.compact(at_least=1)
     index.compact(at_least=1)  # nothing is announced any more
     path = store.root / layout.index_pack(1)
-    path.write_bytes(path.read_bytes()[:-9])
+    path.write_bytes(damage(path.read_bytes()))
 
     assert index.read() == records
-    assert "cannot be read" in str(index.damage())
+    assert seen in str(index.damage())
     assert index.compact(at_least=1)
     assert index.damage() is None
     assert index.read() == records

@@ -55,6 +55,20 @@ def test_no_file_holds_a_secret_when_a_script_told_it_everywhere(tmp_path: Path)
     assert [path for path in written if TOKEN in path.read_text(errors="replace")] == []
 
 
+def test_refusal_of_a_result_holds_no_secret_when_the_result_did(tmp_path: Path) -> None:
+    """Our own sentence shows what was handed back, and neither log nor file tells the token."""
+    hands = "import os\nopen(os.environ['QG_RESULT'], 'w').write(os.environ['HF_TOKEN'] * 2)\n"
+    desk = Desk.lay(tmp_path, quantise=hands)
+
+    code, log = logged(desk, HF_TOKEN=TOKEN)
+
+    assert code == 65, log
+    end = json.loads(desk.progress.with_suffix(".end").read_bytes())
+    for told in (log, end["sentence"]):
+        assert "[HF_TOKEN][HF_TOKEN]" in told
+        assert TOKEN not in told
+
+
 def test_log_keeps_beginning_and_end_when_a_script_says_too_much(tmp_path: Path) -> None:
     """Sixty megabytes become a few; the error at the end is read although most is left out."""
     floods = (
