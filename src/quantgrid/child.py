@@ -31,18 +31,21 @@ class ColdChild(NamedTuple):
         return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
 
 
-def start(arguments: Sequence[str], environment: Mapping[str, str], *, output: int = 2) -> Child:
+def start(
+    arguments: Sequence[str], environment: Mapping[str, str], *, output: int = 1, errors: int = 2
+) -> Child:
     """Start `quantgrid.stages` with an empty standard input.
 
     Args:
         arguments: Alternating script and path of the JSON file with its contract variables.
         environment: All of its environment.
-        output: Descriptor of its standard output and of its errors.
+        output: Descriptor of its standard output.
+        errors: Descriptor of its standard error.
     """
     if contract.WARM in os.environ:
         from quantgrid import warm
 
-        child = warm.ask(arguments, environment, output=output)
+        child = warm.ask(arguments, environment, output=output, errors=errors)
         if child:
             return child
     return ColdChild(
@@ -54,7 +57,7 @@ def start(arguments: Sequence[str], environment: Mapping[str, str], *, output: i
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
+                (os.POSIX_SPAWN_DUP2, errors, 2),
             ],
             setpgroup=0,
             setsigmask=[signal.SIGINT],  # until the scripts run, an interrupt would be a traceback

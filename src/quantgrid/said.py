@@ -27,15 +27,19 @@ _LITTLE_BYTES = 4096
 _PAUSE_S = 0.05
 """Lines that come singly gather for so long: twenty looks a second, however many lines."""
 _ANEW_S = 1.0
-_ERRORS = 2
+_OUTPUT, _ERRORS = 1, 2
 _PATIENCE_S = 5.0
 
 
 class Said:
-    """Where scripts write; `descriptor` is handed to their process."""
+    """Where scripts write: `output` and `errors` are handed to their process.
+
+    Where our own output goes elsewhere than our errors, that of scripts goes there directly.
+    """
 
     def __init__(self, descriptor: int, environment: Mapping[str, str]) -> None:
-        self.descriptor = descriptor
+        self.output = descriptor if _is_one_place() else _OUTPUT
+        self.errors = descriptor
         self.log: str | None = None
         self.over = Event()
         self._secrets = masking.secrets(environment)
@@ -129,6 +133,14 @@ def listening() -> Iterator[Said]:
         reader.join(_PATIENCE_S)
         if not reader.is_alive():
             os.close(source)
+
+
+def _is_one_place() -> bool:
+    """Whether our output goes where our errors go, as in every rule, or nowhere at all."""
+    try:
+        return os.path.samestat(os.fstat(_OUTPUT), os.fstat(_ERRORS))
+    except OSError:
+        return True
 
 
 def _widen(pipe: int) -> None:

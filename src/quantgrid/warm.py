@@ -32,12 +32,12 @@ class WarmChild:
 
 
 def ask(
-    arguments: Sequence[str], environment: Mapping[str, str], *, output: int = 2
+    arguments: Sequence[str], environment: Mapping[str, str], *, output: int = 1, errors: int = 2
 ) -> WarmChild | None:
     """Have the server run `quantgrid.stages` with arguments; None when no server answers.
 
-    The child writes its output and its errors to `output`; it gets an empty input, a process group
-    of its own, the working directory and the environment.
+    The child writes to `output` and `errors`; it gets an empty input, a process group of its own,
+    the working directory and the environment.
     """
     request = {
         "arguments": list(arguments),
@@ -47,7 +47,7 @@ def ask(
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.connect(f"\0{os.environ[contract.WARM]}")
-        _send(connection, json.dumps(request).encode() + b"\n", output)
+        _send(connection, json.dumps(request).encode() + b"\n", output, errors)
         said = _read_line(connection)
     except OSError:
         said = None
@@ -57,10 +57,10 @@ def ask(
     return WarmChild(int(said["pid"]), connection)
 
 
-def _send(connection: socket.socket, data: bytes, output: int) -> None:
+def _send(connection: socket.socket, data: bytes, output: int, errors: int) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     try:
-        socket.send_fds(connection, [data[:1]], [empty, output, output])
+        socket.send_fds(connection, [data[:1]], [empty, output, errors])
     finally:
         os.close(empty)
     connection.sendall(data[1:])

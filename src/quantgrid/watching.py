@@ -91,7 +91,7 @@ def run(
         said.listening() as heard,
         _Watch(deadline_s, limits.grace_s) as watch,
     ):
-        running = child.start(arguments, environment, output=heard.descriptor)
+        running = child.start(arguments, environment, output=heard.output, errors=heard.errors)
         guardian.watch(running.pid)
         watch.begin(running.pid)
         exit_code, cpu_s = running.wait()

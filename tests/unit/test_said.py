@@ -90,6 +90,18 @@ def test_log_keeps_beginning_and_end_when_a_script_says_too_much(tmp_path: Path)
     assert log.splitlines()[-1].startswith(f"failed: {CELL}: MemoryError: the end")
 
 
+def test_output_stays_apart_when_it_goes_elsewhere_than_errors(tmp_path: Path) -> None:
+    """Whoever asks for both apart gets both apart."""
+    desk = Desk.lay(
+        tmp_path, quantise="import os\nos.write(1, b'out')\nos.write(2, b'err')\n" + MAKE
+    )
+    done = subprocess.run(
+        desk.command(JOB), cwd=tmp_path, capture_output=True, timeout=BOUND_S, check=False
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"out", b"err")
+
+
 def test_log_is_whole_when_a_job_says_nothing_unusual(tmp_path: Path) -> None:
     """Each line once, in order over both streams, the last one without an end."""
     says = (
