@@ -379,17 +379,9 @@ class Runner(NamedTuple):
             "deposited": timestamp(self.clock.now()),
         }
         body = handed_back.body(job, desk.stage, finished, facts) | self._ancestry(desk.stage)
-        root, key, fence = self.machine.root, desk.stage.record, desk.hold.refuse_lost
-        waiting.deposit_or_keep(
-            root,
-            self.archive,
-            key,
-            body,
-            files,
-            attempt=desk.folder.parent,
-            clock=self.clock,
-            fence=fence,
-        )
+        root, key, attempt = self.machine.root, desk.stage.record, desk.folder.parent
+        how = {"clock": self.clock, "fence": desk.hold.refuse_lost}
+        waiting.deposit_or_keep(root, self.archive, key, body, files, attempt=attempt, **how)
 
     def _ancestry(self, stage: Stage) -> dict[str, Any]:
         """A cell's record tells of its weights too, so that a result is complete by itself."""
