@@ -14,6 +14,7 @@ from rehearsal.modal.state import Box, Mount, fresh_id
 from rehearsal.modal.volumes import Volumes
 
 _PAGE = 100
+_BOUNDS = ("milli_cpu", "milli_cpu_max", "memory_mb", "memory_mb_max")
 _TASK_WITHIN_S = 2.0
 
 
@@ -97,6 +98,7 @@ class Sandboxes(Volumes):
             created_s=time.time(),
             image=wanted.image_id,
             regions=list(wanted.scheduler_placement.regions),
+            bounds={name: getattr(wanted.resources, name) for name in _BOUNDS},
         )
 
     # -- looking ----------------------------------------------------------------------------------

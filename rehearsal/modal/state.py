@@ -69,6 +69,7 @@ class Box:
         ended_s: When it ended; 0 before.
         status: Name of a `GenericResult` status; empty before the end.
         code: What the result says of the exit code.
+        bounds: Cores and memory, requested and at most; no limit is 0.
     """
 
     id: str
@@ -86,6 +87,7 @@ class Box:
     created_s: float
     image: str = ""
     regions: list[str] = dataclasses.field(default_factory=list)
+    bounds: dict[str, int] = dataclasses.field(default_factory=dict)
     started_s: float = 0.0
     ended_s: float = 0.0
     status: str = ""

@@ -144,6 +144,38 @@ def test_plan_needs_neither_token_nor_service(tmp_path: Path, double: Double) ->
     assert double.calls() == before
 
 
+WITHOUT = """
+import importlib.metadata as metadata, sys
+whole = metadata.version
+def version(name):
+    if name == "modal" and {seen!r} == "none":
+        raise metadata.PackageNotFoundError(name)
+    return {seen!r} if name == "modal" else whole(name)
+metadata.version, sys.modules["modal"] = version, None
+"""
+"""A Python in which the SDK cannot be imported, and is said to be of some version, or none."""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seen", ["none", "1.7.0"])
+def test_sdk_is_missed_only_when_something_is_rented(
+    tmp_path: Path, double: Double, seen: str
+) -> None:
+    """Planning with the profile needs none; a job says in one sentence what to install."""
+    copy, before = lay_rented(tmp_path / "rented", double), len(double.boxes())
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT.format(seen=seen))
+    environment = environment_of(copy, double) | {"PYTHONPATH": str(tmp_path)}
+
+    assert typed(copy, environment, "-n", "--quiet", "rules", "host").returncode == 0
+    done = typed(copy, environment, "corpus")
+
+    assert done.returncode == 1
+    assert f"expected modal >= 1.5.4, < 1.7; seen {seen}" in done.stdout
+    assert "pip install 'modal>=1.5.4,<1.7'" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert len(double.boxes()) == before
+
+
 def test_other_workspace_is_refused_before_any_create(tmp_path: Path, double: Double) -> None:
     """A twin volume of one name elsewhere: both identities are told, and nothing is created."""
     copy = lay_rented(tmp_path / "rented", double)

@@ -134,6 +134,16 @@ def test_sandbox_sees_order_and_named_secrets_only(
     assert not any("s3cret" in text for text in kept)
 
 
+def test_cores_and_memory_are_bounded_so_that_a_price_is_a_bound(double: Double) -> None:
+    """What is used above a request is billed as well, so that nothing can be used above it."""
+    platform = parts.connected(double, cpu=2.0, memory_mib=512)
+    made = platform.launch(parts.order(platform, "sleep", "60"))
+    assert double.boxes()[-1]["bounds"] == {
+        "milli_cpu": 2000, "milli_cpu_max": 2000, "memory_mb": 512, "memory_mb_max": 512,
+    }  # fmt: skip
+    platform.stop(made.id)
+
+
 def test_corpus_volume_is_mounted_read_only_and_never_committed(
     double: Double, platform: Modal
 ) -> None:
@@ -387,9 +397,11 @@ def test_token_of_a_secret_counts_in_a_sandbox(
 ) -> None:
     """The SDK ignores tokens where MODAL_IS_REMOTE is set; a coordinator there needs its own."""
     monkeypatch.setenv("MODAL_IS_REMOTE", "1")
+    monkeypatch.delenv("MODAL_MAX_THROTTLE_WAIT", raising=False)
     for name, value in double.environment("lab").items():
         monkeypatch.setenv(name, value)
 
     modal_sdk.load()
 
     assert "MODAL_IS_REMOTE" not in os.environ
+    assert os.environ["MODAL_MAX_THROTTLE_WAIT"] == "20"
