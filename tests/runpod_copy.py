@@ -24,9 +24,9 @@ TIMES = {"wall_s", "cpu_s", "platform"}
 
 
 @contextmanager
-def doubled(folder: Path) -> Iterator[Double]:
+def doubled(folder: Path, factor: float = FACTOR) -> Iterator[Double]:
     """A platform whose pods find this interpreter in their image."""
-    double = Double(folder, FACTOR)
+    double = Double(folder, factor)
     try:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         double.act("image", reference=IMAGE, PATH=path, OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
@@ -37,11 +37,18 @@ def doubled(folder: Path) -> Iterator[Double]:
         double.close()
 
 
-def fill_in(copy: WorkingCopy, grid: str = GRID, bills_as: str | None = None, **own: Any) -> None:
+def fill_in(
+    copy: WorkingCopy,
+    grid: str = GRID,
+    *,
+    bills_as: str | None = None,
+    factor: float = FACTOR,
+    **own: Any,
+) -> None:
     """What a person writes into the configuration, and what a rehearsal needs beside it."""
     path = copy / "config/platforms/runpod.yaml"
     platform = yaml.safe_load(path.read_text())
-    platform |= {"device": "cpu", "threads": 1, "durable": False, "clock_factor": FACTOR}
+    platform |= {"device": "cpu", "threads": 1, "durable": False, "clock_factor": factor}
     platform |= {"bills_as": bills_as, "grace_s": 120}
     mine = {"account": "lab", "volume": VOLUME, "image": IMAGE, "secrets": []}
     mine |= {"device": "", "num_devices": 0}  # a pod of a rehearsal has no GPU to prove
