@@ -1,6 +1,7 @@
 """`snakemake --profile runpod`, typed exactly so, on the double: from raw text to the table."""
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +91,29 @@ def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
     kept = [path.read_bytes() for path in copy.root.rglob("*") if path.is_file()]
     kept += [store.get(key) for key in store.list("")]
     assert not any(secret.encode() in each for each in kept)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
+    double: Double, tmp_path: Path
+) -> None:
+    """`launch --on runpod` rents a pod without a GPU, which rents the others with a secret."""
+    double.act("account", name="lab", secrets={"QG_RUNPOD_KEY": double.key})
+    copy = lay(tmp_path / "pods", light=True)
+    pods.fill_in(copy, "three", coordinator={"device": "cpu3c", "secrets": ["QG_RUNPOD_KEY"]})
+    environ = pods.environment(double)
+    _, *settings = pods.words(copy, environ)[: -len(("snakemake", "--profile", "runpod"))]
+    quantgrid = (sys.executable, "-m", "quantgrid")
+
+    launched = copy.call("env", *settings, *quantgrid, "launch", "--on", "runpod")
+    assert "This computer may be closed" in launched.text
+    attached = copy.call("env", *settings, *quantgrid, "attach", timeout_s=600)
+
+    assert "3/3 cells" in attached.text
+    assert "restore 3, make 0" in pods.typed(copy, environ=environ).text
+    assert double.billing == []
+    pods.assert_no_secret(double, *double.show()["keys"])
 
 
 # -- money -----------------------------------------------------------------------------------------

@@ -10,8 +10,10 @@ from quantgrid.checks import Level
 from quantgrid.checks import runpod as checks
 from quantgrid.errors import ConfigRefusal
 from quantgrid.load import Platform, load_platform, load_settings
+from quantgrid.rental.errors import CallFault
 from quantgrid.rental.facts import Facts, facts_of
 from quantgrid.rental.reach import connect
+from quantgrid.rental.runpod import ACCOUNT_KEY, KEY, from_environment
 from runpod_rig import GPU, IMAGE, Rig
 
 
@@ -55,6 +57,23 @@ def test_adapter_has_what_the_file_says(
 
 
 @pytest.mark.parametrize("options", [{"disk": 20}, {"disk_gb": "20"}, {"max_usd_per_h": True}])
+def test_coordinator_rents_with_the_key_of_the_account_and_ends_with_that_of_its_pod(
+    platform: Platform, runpod: Rig, environ: dict[str, str]
+) -> None:
+    """In a pod the usual name is a key of the pod alone: it may end that pod, and rent nothing."""
+    facts = facts_of(owned(platform, runpod))
+    machine = runpod.launch("sleep", "1000")
+    own = str(runpod.double.show()["pods"][machine.id]["key"])
+    there = {**environ, KEY: own}
+
+    with pytest.raises(CallFault):
+        connect(facts, there).whoami()
+    assert connect(facts, {**there, ACCOUNT_KEY: runpod.key}).whoami().id == facts.account
+    from_environment({**there, ACCOUNT_KEY: "none"}).stop(machine.id)
+
+    assert runpod.billing == []
+
+
 def test_options_are_refused_when_runpod_has_none_of_them(
     platform: Platform, options: dict[str, Any]
 ) -> None:

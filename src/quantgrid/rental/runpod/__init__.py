@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # a pod that ends itself needs no configuration
 
 KEY = "RUNPOD_API_KEY"
 """Of the account, on the controller; in a pod the platform sets it to a key of that pod alone."""
+ACCOUNT_KEY = "QG_RUNPOD_KEY"
+"""Of the account, in a pod that rents others: a coordinator, which gets it as a secret."""
 URL = "QG_RUNPOD_URL"
 VENDOR = "https://api.runpod.io/v2"
 
@@ -70,7 +72,8 @@ def connected(facts: "Facts", environ: Mapping[str, str]) -> RunPod:
         max_microusd_per_h=round(options["max_usd_per_h"] * 1_000_000),
         bill_s=facts.real_s(options["bill_s"]),
     )
-    return RunPod(open_api(environ), settings)
+    key = environ.get(ACCOUNT_KEY) or environ.get(KEY, "")
+    return RunPod(open_api({**environ, KEY: key}), settings)
 
 
 def open_api(environ: Mapping[str, str]) -> Api:
