@@ -1,14 +1,12 @@
 """The adapter of Modal: the vendor's own SDK against a control plane on this machine."""
 
 import math
-import os
 from collections.abc import Iterator
 
 import pytest
 
 import modal_parts as parts
-from quantgrid import modal_sdk
-from quantgrid.errors import ConfigRefusal, VolumeRefusal
+from quantgrid.errors import VolumeRefusal
 from quantgrid.rental.errors import CallFault, Trouble
 from quantgrid.rental.modal import Modal
 from quantgrid.rental.modal.troubles import trouble
@@ -373,35 +371,3 @@ def test_cost_is_told_when_a_sandbox_ended_long_enough_ago(platform: Modal, doub
     assert told.microusd == pytest.approx(double.bill() - before, abs=1)
     assert (told.begin_s, told.end_s) == (1, math.ceil(asked[0].end_s))
     assert parts.connected(double, bill_s=600.0).statements(asked) == {}
-
-
-# -- the SDK ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", [None, "1.5.3", "1.7.0", "2.0", "0.77.1.dev0"])
-def test_sdk_is_refused_when_missing_or_untried(
-    version: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One sentence names what is expected, what is there and what to type."""
-    monkeypatch.setattr(modal_sdk, "_version", lambda: version)
-
-    with pytest.raises(ConfigRefusal, match=r"modal >= 1\.5\.4, < 1\.7") as caught:
-        modal_sdk.load()
-
-    assert (version or "none") in str(caught.value)
-    assert "pip install" in str(caught.value)
-
-
-def test_token_of_a_secret_counts_in_a_sandbox(
-    double: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The SDK ignores tokens where MODAL_IS_REMOTE is set; a coordinator there needs its own."""
-    monkeypatch.setenv("MODAL_IS_REMOTE", "1")
-    monkeypatch.delenv("MODAL_MAX_THROTTLE_WAIT", raising=False)
-    for name, value in double.environment("lab").items():
-        monkeypatch.setenv(name, value)
-
-    modal_sdk.load()
-
-    assert "MODAL_IS_REMOTE" not in os.environ
-    assert os.environ["MODAL_MAX_THROTTLE_WAIT"] == "20"
