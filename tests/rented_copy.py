@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 import yaml
@@ -23,7 +25,7 @@ LIMITS = {"cap_s": 86400, "grace_s": 40, "boot_s": 1800, "create_s": 200, "visib
 VOLUME = {"name": "corpus", "account": "lab/main", "region": "here", "size_bytes": 1 << 34}
 PLUGINS = Path(__file__).parent / "plugins"
 
-PLATFORM = {
+PLATFORM: dict[str, Any] = {
     "device": "cpu",
     "threads": 1,
     "cap_s": LIMITS["cap_s"],
@@ -127,6 +129,11 @@ class RentedCopy:
                 process.kill()
             process.communicate()
 
+    def profile(self, **changes: object) -> None:
+        """Change the profile."""
+        text = yaml.safe_dump({**PROFILE, **changes})
+        (self.root / "profiles/plain/config.yaml").write_text(text)
+
     def register(self) -> Register:
         """What the controllers wrote down."""
         return Register(FolderStore(self.root / "archive"))
@@ -141,25 +148,45 @@ class RentedCopy:
 
 
 @contextmanager
-def rented(folder: Path, **world: object) -> Iterator[RentedCopy]:
-    """A fresh working copy with light science, and its platform."""
+def rented(
+    folder: Path,
+    *,
+    light: bool = True,
+    factor: float = FACTOR,
+    limits: Mapping[str, float] = LIMITS,
+    section: Mapping[str, object] = MappingProxyType({}),
+    **world: object,
+) -> Iterator[RentedCopy]:
+    """A fresh working copy and its platform.
+
+    Args:
+        folder: Where both are.
+        light: Whether its science is the light one of tests.
+        factor: Of its clock.
+        limits: Of the platform, nominal.
+        section: What the section `rented` of its file has besides.
+        world: What the platform is like besides.
+    """
     folder.mkdir(exist_ok=True)
-    copy = lay(folder / "copy", light=True)
-    (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(PLATFORM))
+    copy = lay(folder / "copy", light=light)
+    own = {**PLATFORM["rented"], "options": {"limits": dict(limits)}, **section}
+    bounds = {"cap_s": limits["cap_s"], "grace_s": limits["grace_s"], "clock_factor": factor}
+    facts = {**PLATFORM, **bounds, "rented": own}
+    (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(facts))
     profile = copy / "profiles/plain/config.yaml"
     profile.parent.mkdir()
     profile.write_text(yaml.safe_dump(PROFILE))
     before = dict(os.environ)
     path = [str(PLUGINS), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    facts = {
-        "factor": FACTOR,
-        "limits": LIMITS,
+    usual = {
+        "factor": factor,
+        "limits": dict(limits),
         "volumes": {"v-good": VOLUME},
         "secrets": {"PLAIN_MAIN": "token-main"},
     }
     try:
-        with running(folder / "platform", **{**facts, **world}) as double:
+        with running(folder / "platform", **{**usual, **world}) as double:
             os.environ.update(PLAIN_URL=double.address, PLAIN_TOKEN="token-main")  # noqa: S106 - of the double
             yield RentedCopy(copy, double)
     finally:
@@ -180,12 +207,14 @@ import argparse, json, os, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float)
 parser.add_argument("--gate")
+parser.add_argument("--seconds", type=float)
 given = parser.parse_args()
 with open(os.path.join(given.gate, f"{given.lr}.starts"), "a") as starts:
     starts.write(f"{os.environ.get('PLAIN_MACHINE')} {os.getpid()}\\n")
 print("waits for the test", flush=True)
 while not os.path.exists(os.path.join(given.gate, "go")):
     time.sleep(0.05)
+time.sleep(given.seconds)
 if os.path.exists(os.path.join(given.gate, f"{given.lr}.bad")):
     raise ArithmeticError("the loss is not finite")
 json.dump({"loss": 2 * given.lr}, open("result.json", "w"))
@@ -217,8 +246,8 @@ class Gate:
         return {int(line.split()[1]) for line in lines}
 
 
-def add_waiting(copy: WorkingCopy, rates: list[float]) -> Gate:
-    """Add the grid `waiting`: one cell a rate."""
+def add_waiting(copy: WorkingCopy, rates: list[float], seconds: float = 0.0) -> Gate:
+    """Add the grid `waiting`: one cell a rate, each of which takes so many seconds more."""
     gate = Gate(copy.root.parent / "gate")
     gate.folder.mkdir()
     program = copy / "mine/wait.py"
@@ -226,7 +255,7 @@ def add_waiting(copy: WorkingCopy, rates: list[float]) -> Gate:
     program.write_text(WAITING)
     block = {
         "script": "mine/wait.py",
-        "arguments": f"--lr {{lr}} --gate {gate.folder}",
+        "arguments": f"--lr {{lr}} --gate {gate.folder} --seconds {seconds}",
         "axes": {"lr": rates},
         "seeds": [0],
         "results": {"json": "result.json"},

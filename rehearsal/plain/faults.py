@@ -25,6 +25,7 @@ class Faults:
     pending: list[dict[str, Any]] = field(default_factory=list)
     count: dict[str, int] = field(default_factory=dict)
     _random: Random | None = None
+    _losses: Random | None = None
 
     def plan(self, operation: str, nth: int, kind: str, seconds: float) -> None:
         """Let the nth call from now on of an operation meet a fault; the next one is the first."""
@@ -32,6 +33,13 @@ class Faults:
             raise ValueError(kind)
         at = self.count.get(operation, 0) + nth
         self.pending.append({"operation": operation, "at": at, "kind": kind, "seconds": seconds})
+
+    def find_loss(self, nemesis: dict[str, Any]) -> float:
+        """After how many seconds the host of a new machine is lost; 0 for never."""
+        self._losses = self._losses or Random(f"losses {nemesis.get('seed', 0)}")
+        if self._losses.random() < nemesis.get("lost_rate", 0.0):
+            return self._losses.uniform(0.1, 1.0) * float(nemesis["lost_s"])
+        return 0.0
 
     def meet(self, operation: str, nemesis: dict[str, Any]) -> tuple[str, float]:
         """What the call that begins now meets: a kind, empty for none, and its seconds."""

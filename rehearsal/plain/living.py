@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from rehearsal.plain.state import Machine, State
+from rehearsal.plain.state import Machine, State, start_of
+from rehearsal.plain.works import Works
 
 MARK = "PLAIN_MACHINE"
 _FRESH = "PATH", "LANG", "PYTHONPATH", "HOME"
@@ -23,15 +24,18 @@ class Life:
     """Brings the machines of a state to life, and to their end."""
 
     def __init__(self, state: State, address: str) -> None:
-        self.state, self.address = state, address
+        self.state, self.address, self.works = state, address, Works(state)
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def go_on(self) -> None:
         """Whatever is due now, for every machine."""
         now_s = time.time()
+        self.works.look()
         for machine in self.state.alive():
             if machine.killed:
                 self._end(machine, None)
+            elif 0 < machine.lost_s <= now_s:
+                self.state.keep(machine, killed=True)
             elif machine.asked_s:
                 self._go_on_ending(machine, now_s)
             elif machine.region in self.state.world["regions_down"]:
@@ -71,7 +75,8 @@ class Life:
         kept = self.state.world["secrets"]
         own = {MARK: machine.id, "PLAIN_URL": self.address, "PLAIN_TOKEN": machine.token}
         secrets = {name: kept[name] for name in machine.secrets if name in kept}
-        return image | {"HOME": str(disk)} | machine.environment | secrets | own
+        shell = self.works.environment(machine, image["PATH"])
+        return image | {"HOME": str(disk)} | shell | machine.environment | secrets | own
 
     def _mount(self, machine: Machine, disk: Path) -> None:
         if not machine.volume:
@@ -119,6 +124,7 @@ class Life:
 
     def _end(self, machine: Machine, code: int | None) -> None:
         kill_all(machine)
+        self.works.look()
         child = self._children.pop(machine.id, None)
         if child:
             child.wait(10)
@@ -130,15 +136,6 @@ class Life:
         if child:
             return child.poll() is None
         return start_of(machine.group) == machine.group_start  # adopted after a crash
-
-
-def start_of(pid: int) -> str:
-    """When a process started, in ticks since boot; empty when there is none (proc(5))."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
 
 
 def kill_all(machine: Machine) -> None:

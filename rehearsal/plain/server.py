@@ -12,6 +12,7 @@ from typing import Any
 
 from rehearsal.plain.faults import Faults
 from rehearsal.plain.living import Life
+from rehearsal.plain.oracle import perfect
 from rehearsal.plain.state import Machine, State, write
 
 _TICK_S = 0.02
@@ -142,6 +143,7 @@ class Server:
             raise Refused("bad-request", f"volume {order['volume']} is in {facts['region']}")
         ready_s = now_s + world["boot_s"] / world["factor"]
         visible_s = now_s + world["hidden_s"] / world["factor"]
+        loss_s = self.faults.find_loss(world["nemesis"])
         machine = Machine(
             id=f"m-{os.urandom(5).hex()}",
             account=account,
@@ -150,6 +152,7 @@ class Server:
             begin_s=now_s,
             ready_s=ready_s,
             visible_s=visible_s,
+            lost_s=now_s + loss_s if loss_s else 0.0,
             **order,
         )
         self.state.keep(machine)
@@ -248,6 +251,11 @@ class Server:
     def world_bill(self, account: str) -> float:
         """What an account owes, in dollars."""
         return self._bill(account)
+
+    def world_perfect(self, width: int) -> dict[str, float]:
+        """What a perfect controller would have been billed for all of this; see `oracle`."""
+        machines = list(self.state.machines.values())
+        return perfect(machines, self.life.works.all(), width)._asdict()
 
     def world_machines(self) -> list[dict[str, Any]]:
         """Everything about every machine that ever was, hidden ones included."""

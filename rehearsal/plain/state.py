@@ -6,6 +6,8 @@ FOLDER/machines/<id>.json    every machine that ever was
 FOLDER/disks/<id>/           the private folder of a machine, where its first process starts
 FOLDER/logs/<id>             what its processes said
 FOLDER/volumes/<id>/         named storage, known by its id
+FOLDER/image/bash            the shell of every image, which notes what is worked on
+FOLDER/works/<id>            those notes
 FOLDER/calls.jsonl           every call and what became of it, without tokens and secrets
 """
 
@@ -29,7 +31,7 @@ DEFAULT: dict[str, Any] = {
     "broken_images": [],  # whoever asks for one pays for a machine that never starts
     "regions_down": [],
     "secrets": {},  # what the account keeps: name -> value
-    "nemesis": {"rate": 0.0, "seed": 0, "kinds": []},
+    "nemesis": {"rate": 0.0, "seed": 0, "kinds": []},  # and "lost_rate", "lost_s": hosts
 }
 
 
@@ -59,6 +61,7 @@ class Machine:
     started_s: float = 0.0
     asked_s: float = 0.0
     killed: bool = False
+    lost_s: float = 0.0
     ended_s: float = 0.0
     exit_code: int | None = None
 
@@ -76,6 +79,15 @@ def write(path: Path, text: str) -> None:
     beside = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(3).hex()}")
     beside.write_text(text)
     beside.replace(path)
+
+
+def start_of(pid: int) -> str:
+    """When a process started, in ticks since boot; empty when there is none (proc(5))."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 @dataclass

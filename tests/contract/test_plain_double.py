@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from plain_world import VOLUMES, PlainWorld, world
+from plain_world import FACTOR, VOLUMES, PlainWorld, world
 from platform_worlds import OWNER, SLEEP, fresh, until
 
-from rehearsal.plain.living import start_of
+from rehearsal.plain.state import start_of
 
 
 @pytest.fixture
@@ -83,3 +83,25 @@ def test_bill_ends_when_the_first_process_returns(plain: PlainWorld) -> None:
     assert plain.bill_microusd() == cost
     assert seen is not None
     assert (seen.is_billing, seen.exit_code) == (False, 3)
+
+
+def test_perfect_bill_is_work_boot_and_losses_when_machines_did_more(plain: PlainWorld) -> None:
+    """Idle time, a machine for nothing and work done twice are waste; a lost host is not."""
+    plain.double.change(boot_s=0.5 * FACTOR)
+    idle = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 1'; sleep 2")))
+    twice = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 1'")))
+    plain.platform.launch(plain.order(fresh(), ("sh", "-c", "true")))
+    lost = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 9'")))
+    until(lambda: plain.billing() == {lost.id})
+    plain.double.take(lost.id)
+    until(lambda: plain.billing() == set())
+    ended = {each["id"]: each["ended_s"] - each["begin_s"] for each in plain.double.machines()}
+
+    perfect = plain.double.perfect(width=1)
+
+    assert 1.0 <= perfect["work_s"] < min(1.3, ended[twice.id])
+    assert perfect["boot_s"] >= 2 * 0.5  # its own machine, and the one after the loss
+    assert perfect["lost_s"] == pytest.approx(ended[lost.id])
+    least = (perfect["work_s"] + perfect["boot_s"] + ended[lost.id]) * 100  # 0.36 dollars an hour
+    assert perfect["microusd"] == pytest.approx(least, abs=1)
+    assert plain.bill_microusd() >= perfect["microusd"] + (ended[idle.id] - 1.5) * 100

@@ -24,8 +24,10 @@ from quantgrid.rental.lease import Lease, Phase
 from quantgrid.rental.packing import Kind
 from quantgrid.rental.register import Register
 from quantgrid.rental.requests import Job, Requests, programs
+from quantgrid.rental.rounds import Wanted
 from quantgrid.rental.spend import Caps
-from quantgrid.rental.tenant import Tenant
+from quantgrid.rental.succession import Shift, Succession
+from quantgrid.rental.tenant import Request, Tenant
 from quantgrid.settings import Settings
 from quantgrid.store import open_store
 
@@ -60,7 +62,9 @@ class Coordinator(NamedTuple):
         settings, facts = load_settings(code, overrides), facts_of(load_platform(code, platform))
         reach.refuse_unreachable(facts, settings.archive)
         extra = tuple(facts.coordinator.get("secrets", ()))
-        return cls(code, root, settings, facts._replace(secrets=(*facts.secrets, *extra)))
+        secrets = (*facts.secrets, *extra)
+        # what follows on a machine that reached its cap is another lease: see `succession`
+        return cls(code, root, settings, facts._replace(secrets=secrets, max_links=1))
 
     def launch(self, arguments: Sequence[str]) -> Lease:
         """Rent its machine, and wait until it works; the lease.
@@ -76,16 +80,37 @@ class Coordinator(NamedTuple):
                 do="`quantgrid attach` follows it, `quantgrid stop` ends it with all its machines.",
             )
         tenant, job = self._tenant(), self._job(arguments)
-        tenant.ask(self._requests().request(job)._replace(cell=RULE, kind=self._kind()))
+        request = self._requests().request(job)._replace(cell=RULE, kind=self._kind())
+        lease = self._begin(tenant, request, is_first=True)
+        told = {"platform": self.facts.name, "overrides": overrides_of(arguments)}
+        atomic.publish_json(self.root / layout.COORDINATOR, told)
+        return lease
+
+    def _begin(self, tenant: Tenant, request: Request, *, is_first: bool) -> Lease:
+        """Ask until its machine works; what an earlier coordinator came to is told, and over."""
+        tenant.ask(request)
+        has_rented = False
         for ended in self._rounds(tenant):
             lease = _own(tenant)
+            has_rented = has_rented or (lease is not None and not lease.phase.is_over)
             if lease and lease.phase is Phase.RUNNING:
-                told = {"platform": self.facts.name, "overrides": overrides_of(arguments)}
-                atomic.publish_json(self.root / layout.COORDINATOR, told)
                 return lease
-            if ended:
+            if ended and (has_rented or not is_first):
                 raise PlatformFault("the coordinator did not come to work", seen=ended.sentence)
-        raise AssertionError  # rounds end with an outcome at the latest
+        _say(f"An earlier coordinator ended: {ended.sentence if ended else ''}")
+        return self._begin(tenant, request, is_first=False)
+
+    def succession(self, shift: Shift) -> Succession:
+        """What the coordinator of a shift sees of the others, and rents the next one by."""
+        tenant = self._tenant()
+
+        def is_coordinator(lease: Lease) -> bool:
+            return lease.cell == RULE and renting.is_of_copy(lease.by, self.root)
+
+        def wanted(subject: str) -> Wanted:
+            return tenant.house.wanted(subject, RULE, self.settings.grid, self._kind())
+
+        return Succession(tenant, shift, is_coordinator, wanted, _say)
 
     def attach(self) -> Outcome:
         """Show what it says until it ends, and bring its files home."""
@@ -143,8 +168,8 @@ class Coordinator(NamedTuple):
         inputs = [path.relative_to(self.root).as_posix() for path in sorted(known)]
         return Job(
             rule=f"{RULE} {workspace.copy_id(self.root)}",
-            command=f"exec python -m snakemake {join(self._words(arguments))} "
-            f"> {layout.COORDINATOR_LOG} 2>&1",
+            command=f"exec python -m quantgrid coordinate --platform {self.facts.name} -- "
+            f"{join(self._words(arguments))} > {layout.COORDINATOR_LOG} 2>&1",
             inputs=(layout.COPY_ID, *inputs),
             outputs=(),
             log=layout.COORDINATOR_LOG,

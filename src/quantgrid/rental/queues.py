@@ -35,6 +35,10 @@ class Queues:
                 for subject, places in found.items()
             }
 
+    def forget(self) -> None:
+        """Let the next `read` look again: somebody else may have given tasks away."""
+        self._queues = None
+
     def of(self, subject: str) -> list[Task]:
         """The tasks of a lease."""
         return self._known.get(subject, [])

@@ -15,8 +15,9 @@ from quantgrid.errors import DataFault
 from quantgrid.fingerprint import canonical
 from quantgrid.rental.bundle import Item
 from quantgrid.rental.register import DONE, SIGNS, sign_key
+from quantgrid.store import Store
 
-TASKS, QUEUE, LOGS = "tasks", "queue", "logs"
+TASKS, QUEUE, LOGS, HAND_OVERS = "tasks", "queue", "logs", "hand-overs"
 TOLD = "told"
 
 
@@ -185,6 +186,18 @@ def done_words(key: str) -> tuple[str, Task] | None:
 def log_key(nonce: str, task: Task, count: int) -> str:
     """Where a machine puts what a task said since the last time; counts from 0."""
     return layout.rental_key(LOGS, nonce, *task.words, _counted(count))
+
+
+def hand_over_key(task: Task, place: int, nonce: str, progress: str) -> str:
+    """What a coordinator leaves before it rents the next one: how far all was; places from 1."""
+    return layout.rental_key(HAND_OVERS, *task.words, _counted(place), nonce, progress)
+
+
+def find_hand_overs(store: Store, task: Task) -> list[tuple[str, str]]:
+    """Nonces and progress of the coordinators of a task that handed over, in their order."""
+    found = (layout.rental_words(key) for key in store.list(layout.rental_key(HAND_OVERS)))
+    ours = sorted(words[2:] for words in found if Task(words[0], int(words[1])) == task)
+    return [(nonce, progress) for _, nonce, progress in ours]
 
 
 def signs_prefix() -> str:

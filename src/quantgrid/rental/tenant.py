@@ -177,14 +177,17 @@ class Tenant:
             self.collector.tell(work.task)
 
     def _close(self, subject: str) -> None:
-        """What becomes of the tasks of a lease that is over."""
+        """What becomes of the tasks of a lease that is over, unless another lease has them."""
         lease = self.rounds.last.get(subject)
         if lease is None or not lease.phase.is_over:
             return
+        self.queues.forget()  # a coordinator gives its task to the next one
+        self.queues.read()
         del self.kinds[subject]
-        left = [self.works[task] for task in self.queues.of(subject) if task in self.works]
         if lease.phase is Phase.SUCCESS:  # it was idle, and ended when this task came
             return
+        tasks = [task for task in self.queues.of(subject) if task not in self._given()]
+        left = [self.works[task] for task in tasks if task in self.works]
         for work in left if lease.end is End.CANCELLED else left[:1]:
             self._finish(work, _lost(work, lease))
 

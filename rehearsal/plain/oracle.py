@@ -1,0 +1,54 @@
+"""What a perfect controller would have been billed for the same works, on the same bad days.
+
+It knows every fault beforehand, and nothing of the product.  It pays for each line once, for as
+long as the line ran; for the boot of as many machines as may run beside each other; for every
+machine whose host was lost, until the loss, and for the boot of the one that took its place.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rehearsal.plain.state import Machine
+from rehearsal.plain.works import Work
+
+
+class Bill(NamedTuple):
+    """Seconds that nobody could have saved, and what they cost.
+
+    Args:
+        work_s: Lines that ran to their end, each once.
+        boot_s: From the creates to the first lines, as fast as it ever was here.
+        lost_s: Machines that were taken away.
+        microusd: All of it at the price of the machines.
+    """
+
+    work_s: float
+    boot_s: float
+    lost_s: float
+    microusd: int
+
+
+def perfect(machines: Sequence[Machine], works: Iterable[Work], width: int) -> Bill:
+    """The least that a schedule costs.
+
+    Args:
+        machines: All that ever were, each ended.
+        works: All lines that ran in them.
+        width: How many machines may run beside each other.
+    """
+    lost = {each.id for each in machines if each.killed}
+    began: dict[str, float] = {}
+    needed: dict[str, float] = {}
+    for work in works:
+        began[work.machine] = min(work.begin_s, began.get(work.machine, math.inf))
+        if work.machine not in lost:
+            seconds = work.end_s - work.begin_s
+            needed[work.line] = min(seconds, needed.get(work.line, math.inf))
+    boots = [began[each.id] - each.begin_s for each in machines if each.id in began]
+    work_s, boot_s = sum(needed.values()), min(boots, default=0.0)
+    boot_s *= min(width, len(needed)) + len(lost)
+    lost_s = sum(each.ended_s - each.begin_s for each in machines if each.id in lost)
+    price = min((each.price_usd for each in machines), default=0.0)
+    total = math.floor((work_s + boot_s + lost_s) * price * 1e6 / 3600)
+    return Bill(work_s, boot_s, lost_s, total)
