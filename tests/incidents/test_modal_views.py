@@ -164,7 +164,7 @@ def test_consumers_are_refused_when_started_while_the_producer_writes(cast: Cast
 
 
 def test_view_is_fresh_after_a_reload_and_none_is_had_with_an_open_file(cast: Cast) -> None:
-    """With a token a sandbox gets a fresh view; with an open file it is told why it gets none."""
+    """CP 4.25: a fresh view with a token; with an open file it is told why it gets none."""
     for role in ("reloading", "holding"):
         cast.start(role, secrets=("modal",))
         cast.await_file(f"{role}-started")

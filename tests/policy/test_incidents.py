@@ -64,3 +64,25 @@ def test_incidents_are_refused_when_they_name_no_guard(planted: str, fault: str)
     assert list(offenders("test_a.py", good)) == []
     assert len(found) == 1
     assert fault in found[0]
+
+
+PROVIDERS = range(1, 33)
+"""The list of what went wrong on rented machines elsewhere: CP (cloud-platforms.md), section 4."""
+
+
+def played(text: str) -> Iterator[int]:
+    """Numbers of that list that the tests of a module name as what they play."""
+    tests = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef))
+    for test in tests:
+        line = (ast.get_docstring(test) or "").partition(":")[0]
+        yield from map(int, re.findall(r"\b4\.(\d+)\b", line if line.startswith("CP ") else ""))
+
+
+def test_every_incident_of_the_list_is_played(root: Path) -> None:
+    """Each number of the list has a test of its own, named in the first words of its docstring."""
+    files = (root / "tests" / "incidents").glob("test_*.py")
+
+    found = {number for path in files for number in played(path.read_text())}
+
+    assert set(PROVIDERS) - found == set()
+    assert not list(played('def test_x() -> None:\n    """Plays 4.7: nothing."""\n'))

@@ -36,15 +36,6 @@ def assert_one_machine_a_link(place: RentedCopy) -> None:
     assert len(set(attempts)) == len(attempts)
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process computes."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
 def test_grid_on_rented_machines_equals_the_local_one(place: RentedCopy, made: WorkingCopy) -> None:
     """Same table and laws bit for bit; each job ran in a machine with its nonce; all is paid."""
     assert not (place.root / "archive").exists()
@@ -98,40 +89,6 @@ def _kill_again_and_again(place: RentedCopy, gate: Gate, times: int, seed: int) 
     place.assert_paid()
 
 
-def test_ctrl_c_leaves_the_machines_and_the_same_call_comes_back(
-    place: RentedCopy, gate: Gate
-) -> None:
-    """A person reads that they go on and how to end them; nothing is started twice."""
-    with place.running() as controller:
-        gate.await_starts(2)
-        controller.send_signal(signal.SIGINT)
-        said, _ = controller.communicate(timeout=180)
-    assert "which go on and cost money" in said
-    assert "`quantgrid stop` ends them" in said
-    assert all(map(is_alive, gate.pids()))
-    assert len(place.double.billing()) == 2
-
-    gate.open()
-    place.snakemake()
-    assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
-    place.assert_paid()
-
-
-def test_stop_ends_all_and_confirms_it_in_the_middle_of_a_round(
-    place: RentedCopy, gate: Gate
-) -> None:
-    """The controller, its machines and their programs are gone, and paid for."""
-    with place.running() as controller:
-        gate.await_starts(2)
-        said = place.quantgrid("stop", "--now")
-        assert controller.wait(30) != 0
-
-    assert "Every machine of this working copy is gone" in said.text
-    assert not any(map(is_alive, gate.pids()))
-    place.assert_paid()
-    assert "No controller runs" in place.quantgrid("stop").text
-
-
 def test_the_error_of_a_program_comes_first_and_its_log_is_here(
     place: RentedCopy, gate: Gate
 ) -> None:
@@ -147,19 +104,6 @@ def test_the_error_of_a_program_comes_first_and_its_log_is_here(
     assert list((place.root / "failures").rglob("*.json"))
     assert len(list((place.root / "results").glob("*/*/result.json"))) == 2
     assert place.quantgrid("why", "wait-lr0p2-s0/own", code=None).text
-    place.assert_paid()
-
-
-def test_stop_ends_a_coordinator_with_the_machines_that_it_rents(
-    place: RentedCopy, gate: Gate
-) -> None:
-    """From the laptop, with the coordinator in the middle of its grid."""
-    place.quantgrid("launch", "--on", "plain")
-    gate.await_starts(2)
-
-    place.quantgrid("stop")
-
-    assert not any(map(is_alive, gate.pids()))
     place.assert_paid()
 
 
