@@ -157,9 +157,11 @@ def test_machines_go_on_when_snakemake_is_interrupted(desk: Desk, world: World) 
     desk.look(rounds=8)
 
     desk.cancel_jobs(desk.given)
+    calls = len(world.calls)
     desk.shutdown()
 
     assert len(world.alive) == 1
+    assert len(world.calls) == calls  # nobody who typed Ctrl-C waits for anything
     assert "Left 1 jobs on rented machines, which go on and cost money" in desk.said[-1]
 
 
