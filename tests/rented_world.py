@@ -261,7 +261,10 @@ class MemoryStore:
         self.world.keys.pop(key, None)
 
     def get(self, key: str) -> bytes:
-        raise NotImplementedError(key)
+        found = self.find(key)
+        if found is None:
+            raise KeyError(key)
+        return found
 
     def size(self, key: str) -> int | None:
         raise NotImplementedError(key)

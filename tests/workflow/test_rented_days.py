@@ -22,7 +22,7 @@ blocks:
     seeds: [0]
     forms: [{method: none}, {method: rtn, bits: 4, group: row, scale: noclip}]
 """
-DAY_S = 40
+DAY_S = 60
 """Seconds that stand for the day that a machine may live."""
 LIMITS = {"cap_s": 20 * DAY_S, "grace_s": 40, "boot_s": 200, "create_s": 100, "visible_s": 20}
 

@@ -20,6 +20,8 @@ HELP = "run Snakemake in a rented machine, and rent the next coordinator before 
 
 _EVERY_S, _OFTEN_S, _LEAST_S = 60.0, 10.0, 0.2
 """Between two looks at the other coordinators, nominal; more often when the end is near."""
+_LEAVES_S = 300.0
+"""For so long the coordinator before this one is waited for, nominal."""
 _ASKED_S = 20.0
 """What Snakemake has to leave its jobs alone when it is interrupted."""
 
@@ -42,11 +44,25 @@ def main(options: argparse.Namespace) -> int:
     asked = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked.set())
+    _take_up(succession, root, coordinator.facts, asked)
     child = subprocess.Popen([sys.executable, "-m", "snakemake", *words])
     try:
         return _Watch(child, succession, coordinator.facts, asked).watch()
     finally:
         _interrupt(child)
+
+
+def _take_up(succession: Succession, root: Path, facts: Facts, asked: threading.Event) -> None:
+    """Wait for the coordinator before this one, and bring here what it left; not for ever."""
+    until_s = time.monotonic() + max(facts.real_s(_LEAVES_S), 2 * _ASKED_S)
+    while time.monotonic() < until_s and not asked.is_set():
+        try:
+            if not succession.awaits():
+                succession.take_up(root)
+                return
+        except QuantgridError as error:
+            print(error, file=sys.stderr, flush=True)
+        asked.wait(max(facts.real_s(_OFTEN_S), _LEAST_S))
 
 
 class _Watch:
@@ -106,13 +122,19 @@ class _Watch:
         """Snakemake leaves its jobs alone, and the platform ends this machine."""
         print("the next coordinator works: this one gives way", file=sys.stderr, flush=True)
         _interrupt(self._child)
+        self._insist(lambda: self._succession.leave_behind(Path.cwd()))
         self._insist(self._succession.leave)
         self._asked.wait(max(self._ends_s - time.monotonic(), 0.0))  # the machine ends any moment
         return Checkpointed.exit_code
 
     def _insist(self, is_done: Callable[[], bool]) -> None:
         """Rounds until it is done, as long as there is time and nobody asks for the end."""
-        while not is_done() and time.monotonic() < self._ends_s:
+        while time.monotonic() < self._ends_s:
+            try:
+                if is_done():
+                    return
+            except QuantgridError as error:
+                print(error, file=sys.stderr, flush=True)
             if self._asked.wait(max(self._facts.real_s(_OFTEN_S), _LEAST_S)):
                 return
 

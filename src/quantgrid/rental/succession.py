@@ -5,13 +5,23 @@ chain: whoever is not its newest link rents nothing, and gives way as soon as th
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+from quantgrid import layout
 from quantgrid.errors import QuantgridError
 from quantgrid.fingerprint import digest
+from quantgrid.rental import bundle
 from quantgrid.rental.lease import Lease, Phase
 from quantgrid.rental.rounds import Wanted
-from quantgrid.rental.tasks import Task, find_hand_overs, hand_over_key
+from quantgrid.rental.tasks import (
+    Task,
+    find_hand_overs,
+    find_left,
+    hand_over_key,
+    left_bytes,
+    left_key,
+)
 from quantgrid.rental.tenant import Tenant
 
 _IDLE_LINKS = 2
@@ -74,6 +84,37 @@ class Succession:
         if newest is None and is_late and not self._is_given_up:
             self._try_renting()
         return newest is not None and newest.phase is Phase.RUNNING
+
+    def awaits(self) -> bool:
+        """One round; whether an earlier coordinator works, and will leave something behind."""
+        is_read, mine = self._tenant.rounds.go(), self._mine()
+        begin_s = mine.begin_s if mine else 0.0
+        works = (e.begin_s < begin_s and e.phase is Phase.RUNNING for e in self._others())
+        return not is_read or any(works)
+
+    def take_up(self, root: Path) -> None:
+        """Bring what the last coordinator left into the working copy of this one.
+
+        Raises:
+            DataFault: when a file is not what it was.
+            PlatformFault: when the store does not answer.
+        """
+        store = self._tenant.store
+        bundle.fetch_files(store, root, find_left(store, self._shift.task))
+
+    def leave_behind(self, root: Path) -> bool:
+        """Keep for the next one what no archive has: the receipts of corpora.
+
+        Raises:
+            PlatformFault: when the store does not answer.
+        """
+        store, task = self._tenant.store, self._shift.task
+        known = sorted((root / layout.CORPUS_RECEIPTS).rglob("*.json"))
+        names = [path.relative_to(root).as_posix() for path in known]
+        items = bundle.put_files(store, root, names)
+        key = left_key(task, len(find_hand_overs(store, task)), self._shift.nonce)
+        store.put_once(key, left_bytes(items))
+        return True
 
     def lead_s(self, left_s: float) -> float:
         """How long before the end of this machine the next one is asked for.

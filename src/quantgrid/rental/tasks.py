@@ -17,7 +17,7 @@ from quantgrid.rental.bundle import Item
 from quantgrid.rental.register import DONE, SIGNS, sign_key
 from quantgrid.store import Store
 
-TASKS, QUEUE, LOGS, HAND_OVERS = "tasks", "queue", "logs", "hand-overs"
+TASKS, QUEUE, LOGS, HAND_OVERS, LEFT = "tasks", "queue", "logs", "hand-overs", "left"
 TOLD = "told"
 
 
@@ -198,6 +198,25 @@ def find_hand_overs(store: Store, task: Task) -> list[tuple[str, str]]:
     found = (layout.rental_words(key) for key in store.list(layout.rental_key(HAND_OVERS)))
     ours = sorted(words[2:] for words in found if Task(words[0], int(words[1])) == task)
     return [(nonce, progress) for _, nonce, progress in ours]
+
+
+def left_key(task: Task, place: int, nonce: str) -> str:
+    """Where a coordinator says which files it left for the next one; places as of hand-overs."""
+    return layout.rental_key(LEFT, *task.words, _counted(place), nonce)
+
+
+def left_bytes(items: Iterable[Item]) -> bytes:
+    """What it says."""
+    return _json({"files": [each._asdict() for each in items]})
+
+
+def find_left(store: Store, task: Task) -> tuple[Item, ...]:
+    """What the last coordinator of a task that gave way has left; nothing if none did."""
+    keys = list(store.list(layout.rental_key(LEFT)))
+    ours = [key for key in keys if layout.rental_words(key)[:2] == list(task.words)]
+    if not ours:
+        return ()
+    return tuple(Item(**each) for each in json.loads(store.get(max(ours)))["files"])
 
 
 def signs_prefix() -> str:

@@ -47,7 +47,7 @@ class Grid:
     """A grid whose coordinator was launched from a laptop that is halted since then."""
 
     def __init__(self, root: Path) -> None:
-        self.world, self.root = World(), root
+        self.world, self.root = World(), root / "copy"
         self.office, self.laptop = Office(self.world), Hirer(self.world, root)
         self.job = self.laptop.ask(RULE, KIND)
         self.office.takes_s[self.job] = 1e9
@@ -159,6 +159,31 @@ def test_one_coordinator_is_rented_when_the_one_before_it_was_started_again(grid
     assert third.hirer.tenant.queues.read() is None
     assert sum(1 for _ in third.hirer.tenant.queues.leases(grid.task)) == 4
     assert sum(key.startswith("rental/hand-overs/") for key in grid.world.keys) == 1
+
+
+def test_receipts_of_corpora_reach_the_next_coordinator(grid: Grid, tmp_path: Path) -> None:
+    """It waits for the earlier one, and then has what that one knew; nothing is sealed twice."""
+    grid.pass_by(60.0)
+    first = grid.posts[grid.machines[0].id]
+    receipt = grid.root / "receipts/corpus/text/sealed.json"
+    receipt.parent.mkdir(parents=True)
+    receipt.write_text("sealed")
+    assert not first.succession.awaits()
+    while len(grid.world.alive) < 2 or not grid.world.alive[1].beats:
+        first.succession.go(is_late=True)
+        grid.world.advance(30.0)
+    there = tmp_path / "there"
+    second = Post(grid.world, grid.machines[1], grid.task, there)
+    assert second.succession.awaits()
+    second.succession.take_up(there)
+    assert not (there / "receipts").exists()
+
+    assert first.succession.leave_behind(grid.root)
+    first.succession.leave()
+    assert not second.succession.awaits()
+    second.succession.take_up(there)
+
+    assert (there / "receipts/corpus/text/sealed.json").read_text() == "sealed"
 
 
 def test_the_next_coordinator_is_ended_when_the_grid_is_done_meanwhile(grid: Grid) -> None:
