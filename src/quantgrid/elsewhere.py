@@ -15,24 +15,28 @@ _NAMED = 3
 
 
 def held_elsewhere(
-    lineage: Lineage, index: frozenset[str], store: Store, root: Path
+    lineage: Lineage, index: frozenset[str], store: Store, root: Path, platform: str = ""
 ) -> dict[str, Seen]:
     """Cells that wait for somebody else, with who that is.
 
     A cell waits when its own record, or one that must be made before it, is held by a living
-    holder of another working copy.
+    holder of another working copy.  What a rented machine of the plan's own platform computes is
+    asked for as before: a task of the register is found there, and its end brought home.
 
     Args:
         lineage: What each cell is made from.
         index: Keys of all records of the archive.
         store: Where holds are.
         root: This working copy, whose own holds are its own affair.
+        platform: Where the plan computes.
     """
     stages = {stage.record: stage for stage in _stages(lineage)}
     records = {stage.fingerprint: record for record, stage in stages.items() if record not in index}
     holds = live(store, records)
     others = {
-        records[own]: seen for own, seen in holds.items() if not _is_own(seen.claim.holder, root)
+        records[own]: seen
+        for own, seen in holds.items()
+        if not (_is_own(seen.claim.holder, root) or _is_joined(seen.claim.holder, platform))
     }
     return _waiting(lineage, stages, index, others) if others else {}
 
@@ -66,6 +70,10 @@ def _is_own(holder: Holder, root: Path) -> bool:
     except FileNotFoundError:
         return False
     return (holder.host, holder.place, holder.copy) == (os.uname().nodename, str(root), copy)
+
+
+def _is_joined(holder: Holder, platform: str) -> bool:
+    return bool(holder.machine) and holder.platform == platform
 
 
 def sentence(elsewhere: Mapping[str, Seen]) -> str:

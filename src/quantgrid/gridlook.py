@@ -59,7 +59,8 @@ def look(root: Path, settings: Settings, running: Set[str]) -> Look:
     rows = ledger.read(root / layout.LEDGER)
     local = _local(root, lineage, cells, rows)
     plan = Plan(lineage, index, local, cells, remembered(root))
-    held = plan.without(held_elsewhere(lineage, index, archive.store, root)).elsewhere
+    elsewhere = held_elsewhere(lineage, index, archive.store, root, settings.platform)
+    held = plan.without(elsewhere).elsewhere
     judge = _Judge(plan, rows, running, held)
     spots = tuple(Spot(cell.base, cell.variant, judge.state(cell)) for cell in cells)
     waiting = [cell for cell, spot in zip(cells, spots, strict=True) if spot.state in _WAITING]

@@ -53,9 +53,13 @@ def holding(
 
 
 def is_known_dead(root: Path, asker: Holder, holder: Holder) -> bool:
-    """Whether a holder of the asker's own working copy has lost the lock that the kernel frees."""
+    """Whether a holder is dead for sure.
+
+    In the asker's own working copy it has lost the lock that the kernel frees; and a lease has its
+    next machine only when the one before it is gone.
+    """
     same = all(getattr(asker, name) == getattr(holder, name) for name in ("host", "place", "copy"))
-    return same and workspace.is_dead(root, holder.attempt)
+    return holder.is_replaced_by(asker) or (same and workspace.is_dead(root, holder.attempt))
 
 
 def stop_computing() -> None:

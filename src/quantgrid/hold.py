@@ -25,6 +25,10 @@ _KEPT = 2 * SLOTS
 """Beats that stay in the store, so that a slow reader still finds those that it asks for."""
 
 
+MACHINE = "QG_MACHINE"
+"""What a rented machine tells its tasks: its platform, its lease and its nonce."""
+
+
 class Holder(NamedTuple):
     """A process that computes.
 
@@ -35,6 +39,7 @@ class Holder(NamedTuple):
         place: Its working copy, for a person.
         copy: Random id of its working copy.
         attempt: Name of the lock that it keeps in that working copy.
+        machine: Platform, lease and nonce of the rented machine that it runs in; empty elsewhere.
     """
 
     id: str
@@ -43,6 +48,18 @@ class Holder(NamedTuple):
     place: str
     copy: str
     attempt: str
+    machine: str = ""
+
+    @property
+    def platform(self) -> str:
+        """Where its machine is rented; empty when it is not."""
+        return self.machine.partition(" ")[0]
+
+    def is_replaced_by(self, other: "Holder") -> bool:
+        """Whether another one runs in a later machine of its lease, which has one at a time."""
+        lease, _, nonce = self.machine.rpartition(" ")
+        other_lease, _, other_nonce = other.machine.rpartition(" ")
+        return bool(lease) and lease == other_lease and nonce != other_nonce
 
 
 IsDead = Callable[[Holder], bool]
@@ -345,4 +362,4 @@ def new_holder(place: str, copy: str, attempt: str) -> Holder:
     """This process as a holder."""
     host, process = os.uname().nodename, os.getpid()
     unique = f"{host}-{process}-{os.urandom(6).hex()}"
-    return Holder(unique, host, process, place, copy, attempt)
+    return Holder(unique, host, process, place, copy, attempt, os.environ.get(MACHINE, ""))

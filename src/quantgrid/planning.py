@@ -28,7 +28,10 @@ def make_plan(settings: Settings, lineage: Lineage, root: Path) -> Plan:
     failed = Remembered(root, archive.store).fingerprints(lineage.owned())
     plan = Plan(lineage, index, local, wanted, failed)
     waits = settings.on_held == "wait"
-    return plan if waits else plan.without(held_elsewhere(lineage, index, archive.store, root))
+    if waits:
+        return plan
+    held = held_elsewhere(lineage, index, archive.store, root, settings.platform)
+    return plan.without(held)
 
 
 def told(plan: Plan, volume: Path, platform: Platform) -> str:

@@ -36,8 +36,14 @@ def test_ctrl_c_leaves_the_machines_and_the_same_call_comes_back(
     assert all(map(is_alive, gate.pids()))
     assert len(place.double.billing()) == 2
 
-    gate.open()
-    place.snakemake()
+    with place.running() as controller:
+        assert controller.stdout is not None
+        planned = next(line for line in controller.stdout if line.startswith("plan waiting"))
+        assert "make 3" in planned  # none is left to somebody else: its machine is ours
+        assert "held elsewhere" not in planned
+        gate.open()
+        said, _ = controller.communicate(timeout=200)
+        assert controller.returncode == 0, said
     assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
     place.assert_paid()
 

@@ -79,6 +79,18 @@ def test_cells_are_our_own_when_this_working_copy_holds_them(
     assert held_elsewhere(lineage, frozenset(), store, tmp_path / "other")
 
 
+def test_cells_are_asked_for_again_when_a_machine_of_the_plan_s_platform_holds_them(
+    lineage: Lineage, store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their task is found in the register; what another platform computes is left to it."""
+    monkeypatch.setenv("QG_MACHINE", f"runpod {'a' * 64} {'1' * 12}")
+    hold(store, next(iter(lineage.cells.values())), Path("/machine/copies/1"))
+
+    assert held_elsewhere(lineage, frozenset(), store, tmp_path, "runpod") == {}
+    assert held_elsewhere(lineage, frozenset(), store, tmp_path, "modal")
+    assert held_elsewhere(lineage, frozenset(), store, tmp_path)
+
+
 def test_plan_says_who_when_cells_are_left_out(
     lineage: Lineage, store: FolderStore, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Claims in a store: who may compute a fingerprint, and who may publish it."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from clocked_store import FP, SLOT_S, TTL_S, ClockedStore, held, seen, terms
 from quantgrid import layout
 from quantgrid.errors import DataFault, FailureClass, HoldRefusal, PlatformFault
-from quantgrid.hold import Chain, Hold, clear, live
+from quantgrid.held import is_known_dead
+from quantgrid.hold import MACHINE, Chain, Hold, clear, live, new_holder
 
 
 @pytest.fixture
@@ -108,6 +110,35 @@ def test_hold_is_free_at_once_when_its_holder_is_known_dead(chain: Chain) -> Non
     second = held(chain.take(terms(is_dead=lambda holder: holder == first.claim.holder)))
 
     assert second.claim.token == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_free"),
+    [
+        ("modal lease-a 1", "modal lease-a 2", True),
+        ("modal lease-a 1", "modal lease-a 1", False),
+        ("modal lease-a 1", "modal lease-b 2", False),
+        ("modal lease-a 1", "", False),
+        ("", "", False),
+    ],
+)
+def test_hold_is_free_at_once_when_the_lease_has_another_machine(
+    chain: Chain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: str,
+    second: str,
+    is_free: bool,
+) -> None:
+    """A lease has one machine at a time, so the one before is gone; of others nobody knows."""
+    monkeypatch.setenv(MACHINE, first)
+    held(chain.take(terms()))
+    monkeypatch.setenv(MACHINE, second)
+    asker = new_holder("/two", "other", "attempt")
+
+    taken = chain.take(terms(is_dead=partial(is_known_dead, tmp_path, asker)))
+
+    assert isinstance(taken, Hold) is is_free
 
 
 def test_hold_is_free_at_once_when_released(chain: Chain) -> None:

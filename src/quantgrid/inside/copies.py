@@ -8,6 +8,7 @@ from pathlib import Path
 
 from quantgrid import layout
 from quantgrid.errors import VolumeRefusal
+from quantgrid.hold import MACHINE
 from quantgrid.inside.patience import tell
 from quantgrid.rental import briefing, bundle
 from quantgrid.rental.tasks import TaskOrder
@@ -26,10 +27,11 @@ class Copies:
         store: Where bundles and inputs are.
         work: Private folder of this machine.
         mount: Folder of the volume, None without one.
+        machine: What it is: platform, lease and nonce.
     """
 
-    def __init__(self, store: Store, work: Path, mount: Path | None) -> None:
-        self._store, self._work, self._mount = store, work, mount
+    def __init__(self, store: Store, work: Path, mount: Path | None, machine: str) -> None:
+        self._store, self._work, self._mount, self._machine = store, work, mount, machine
 
     def ready(self, order: TaskOrder) -> Path:
         """The working copy of a task with its inputs in it.
@@ -108,6 +110,7 @@ class Copies:
             VOLUME: str(self._mount or ""),
             ENDS_AT: f"{ends_at_s:.3f}",
             MARK: mark,
+            MACHINE: self._machine,
             "PATH": _first(interpreter, inherited, "PATH"),
             "PYTHONPATH": _first(str(layout.source_root(root)), inherited, "PYTHONPATH"),
         }

@@ -47,7 +47,8 @@ class Duty:
         """The sources of the newest task."""
         self._life, self._times, self._told = life, times, life.told
         self._mount = Path(self._told.mount).absolute() if self._told.mount else None
-        self._copies = Copies(life.store, life.work, self._mount)
+        machine = f"{self._told.platform} {self._told.subject} {self._told.nonce}"
+        self._copies = Copies(life.store, life.work, self._mount, machine)
         self._done: set[Task] = set()
         self._links: tuple[Path, ...] = ()
         self._most = 0
