@@ -90,9 +90,9 @@ class Double:
         """What an account owes."""
         return float(self.ask("bill", account=account))
 
-    def perfect(self, width: int) -> dict[str, float]:
-        """What all of it would have cost a perfect controller with so many machines at a time."""
-        return dict(self.ask("perfect", width=width))
+    def perfect(self, width: int, *, alike: bool = False) -> dict[str, float]:
+        """What all of it would have cost a perfect controller; see `oracle.perfect`."""
+        return dict(self.ask("perfect", width=width, alike=alike))
 
     def take(self, machine: str) -> None:
         """The host of a machine is gone."""

@@ -7,6 +7,7 @@ machine whose host was lost, until the loss, and for the boot of the one that to
 
 import math
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import NamedTuple
 
 from rehearsal.plain.state import Machine
@@ -29,13 +30,16 @@ class Bill(NamedTuple):
     microusd: int
 
 
-def perfect(machines: Sequence[Machine], works: Iterable[Work], width: int) -> Bill:
+def perfect(
+    machines: Sequence[Machine], works: Iterable[Work], width: int, *, alike: bool = False
+) -> Bill:
     """The least that a schedule costs.
 
     Args:
         machines: All that ever were, each ended.
         works: All lines that ran in them.
         width: How many machines may run beside each other.
+        alike: Whether all lines are equal work: then none needs longer than the median.
     """
     lost = {each.id for each in machines if each.killed}
     began: dict[str, float] = {}
@@ -46,7 +50,9 @@ def perfect(machines: Sequence[Machine], works: Iterable[Work], width: int) -> B
             seconds = work.end_s - work.begin_s
             needed[work.line] = min(seconds, needed.get(work.line, math.inf))
     boots = [began[each.id] - each.begin_s for each in machines if each.id in began]
-    work_s, boot_s = sum(needed.values()), min(boots, default=0.0)
+    most_s = median(needed.values()) if alike and needed else math.inf
+    work_s = sum(min(seconds, most_s) for seconds in needed.values())
+    boot_s = min(boots, default=0.0)
     boot_s *= min(width, len(needed)) + len(lost)
     lost_s = sum(each.ended_s - each.begin_s for each in machines if each.id in lost)
     price = min((each.price_usd for each in machines), default=0.0)

@@ -252,10 +252,10 @@ class Server:
         """What an account owes, in dollars."""
         return self._bill(account)
 
-    def world_perfect(self, width: int) -> dict[str, float]:
+    def world_perfect(self, width: int, *, alike: bool) -> dict[str, float]:
         """What a perfect controller would have been billed for all of this; see `oracle`."""
         machines = list(self.state.machines.values())
-        return perfect(machines, self.life.works.all(), width)._asdict()
+        return perfect(machines, self.life.works.all(), width, alike=alike)._asdict()
 
     def world_machines(self) -> list[dict[str, Any]]:
         """Everything about every machine that ever was, hidden ones included."""

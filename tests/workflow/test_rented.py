@@ -170,7 +170,7 @@ def test_hundred_cells_cost_little_more_than_a_perfect_controller_would_pay(tmp_
 
         _all_done(place, rates)
 
-        perfect, bill = place.double.perfect(width), place.double.bill_usd() * 1e6
+        perfect, bill = place.double.perfect(width, alike=True), place.double.bill_usd() * 1e6
         machines = place.double.machines()
         lost = sum(each["killed"] for each in machines)
         print(f"bill {bill:.0f}, perfect {perfect}, {len(machines)} machines, {lost} of them lost")
