@@ -171,11 +171,7 @@ def rented(
     copy = lay(folder / "copy", light=light)
     own = {**PLATFORM["rented"], "options": {"limits": dict(limits)}, **section}
     bounds = {"cap_s": limits["cap_s"], "grace_s": limits["grace_s"], "clock_factor": factor}
-    facts = {**PLATFORM, **bounds, "rented": own}
-    (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(facts))
-    profile = copy / "profiles/plain/config.yaml"
-    profile.parent.mkdir()
-    profile.write_text(yaml.safe_dump(PROFILE))
+    _describe(copy, {**PLATFORM, **bounds, "rented": own})
     before = dict(os.environ)
     path = [str(PLUGINS), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
@@ -192,6 +188,14 @@ def rented(
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _describe(copy: WorkingCopy, facts: dict[str, Any]) -> None:
+    """The file of the platform, and the profile that rents there."""
+    (copy / "config/platforms/plain.yaml").write_text(yaml.safe_dump(facts))
+    profile = copy / "profiles/plain/config.yaml"
+    profile.parent.mkdir()
+    profile.write_text(yaml.safe_dump(PROFILE))
 
 
 def told(root: Path) -> list[dict[str, object]]:
