@@ -162,11 +162,11 @@ def test_hundred_cells_cost_little_more_than_a_perfect_controller_would_pay(tmp_
     """
     width, rates = 20, _rates(100)
     nemesis = {"rate": 0.05, "seed": 4, "kinds": FAULTS, "seconds": 1.0}
-    nemesis |= {"lost_rate": 0.05, "lost_s": 200.0}
-    section = {"machines": width, "idle_s": 10}
+    nemesis |= {"lost_rate": 0.05, "lost_s": 600.0}
+    section = {"machines": width, "idle_s": 20}
     with rented(tmp_path, factor=5.0, section=section, nemesis=nemesis, boot_s=10.0) as place:
         place.profile(jobs=100)
-        add_waiting(place.copy, rates, seconds=60.0).open()
+        add_waiting(place.copy, rates, seconds=180.0).open()
 
         _all_done(place, rates)
 
