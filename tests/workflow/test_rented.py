@@ -12,7 +12,7 @@ import pytest
 from quantgrid.rental.port import find_name
 from quantgrid.rental.tasks import done_words
 from rented_copy import RATES, Gate, RentedCopy, add_waiting, rented
-from working_copy import CELLS, WorkingCopy
+from working_copy import CELLS, WorkingCopy, lay
 
 TIMES = ("wall_s", "cpu_s", "platform", "device")
 
@@ -55,6 +55,24 @@ def test_grid_on_rented_machines_equals_the_local_one(place: RentedCopy, made: W
     assert len(place.double.machines()) <= 6
     assert_one_machine_a_link(place)
     place.assert_paid()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(2400)
+def test_grid_of_real_science_on_rented_machines_equals_the_local_one(tmp_path: Path) -> None:
+    """The 14 cells of the smoke grid as they are: the same numbers, bit for bit."""
+    local = lay(tmp_path / "local", light=False)
+    local.snakemake(grid="smoke", timeout_s=1000)
+    with rented(tmp_path / "there", light=False, factor=5.0) as place:
+        said = place.snakemake(grid="smoke", timeout_s=1200)
+
+        assert f"{CELLS}/{CELLS} cells" in said.text
+        assert len(rows(place.copy, "smoke")) == CELLS
+        assert rows(place.copy, "smoke") == rows(local, "smoke")
+        laws = "results/smoke-laws.csv"
+        assert (place.copy / laws).read_bytes() == (local / laws).read_bytes()
+        assert_one_machine_a_link(place)
+        place.assert_paid()
 
 
 def test_nothing_is_lost_or_doubled_when_the_controller_is_killed_again_and_again(
