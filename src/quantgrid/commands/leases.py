@@ -10,8 +10,10 @@ from typing import Any
 from quantgrid.clock import timestamp
 from quantgrid.load import load_settings
 from quantgrid.rental.lease import Lease, Phase, Signs
+from quantgrid.rental.queues import Queues
 from quantgrid.rental.register import Register
 from quantgrid.rental.spend import Books, dollars, microusd
+from quantgrid.rental.tasks import Task, TaskOrder, task_key
 from quantgrid.store import open_store
 
 HELP = "show rented machines, how they do and what they may still cost; ends nothing"
@@ -30,7 +32,8 @@ def main(options: argparse.Namespace) -> int:
     register = Register(open_store(load_settings(root, {}).archive, root))
     leases = [each.lease for each in register.leases(ended=options.all).values()]
     signs, books = register.signs(each.nonce for each in leases), register.books()
-    shown = [_shown(lease, signs[lease.nonce]) for lease in sorted(leases)]
+    jobs = _Jobs(register)
+    shown = [_shown(lease, signs[lease.nonce]) | jobs.of(lease) for lease in sorted(leases)]
     money = _money(books, time.time())
     if options.json:
         print(json.dumps({"leases": shown, "damaged": register.damaged, **money}, indent=2))
@@ -61,6 +64,33 @@ def _shown(lease: Lease, signs: Signs) -> dict[str, Any]:
     }
 
 
+class _Jobs:
+    """The jobs of leases, by the register whose signs were read.
+
+    Args:
+        register: The register.
+    """
+
+    def __init__(self, register: Register) -> None:
+        self._register, self._queues = register, Queues(register.store)
+        self._queues.read()
+
+    def of(self, lease: Lease) -> dict[str, Any]:
+        """What a lease works at, how many jobs wait behind it, and how many ended."""
+        tasks = self._queues.of(lease.subject)
+        left = [task for task in tasks if task not in self._register.ends]
+        works = left[:1] if lease.phase is Phase.RUNNING else []
+        return {
+            "job": next(map(self._cell, works), None),
+            "jobs_waiting": 0 if lease.phase.is_over else len(left) - len(works),
+            "jobs_ended": len(tasks) - len(left),
+        }
+
+    def _cell(self, task: Task) -> str:
+        key = task_key(task)
+        return TaskOrder.parse(self._register.store.get(key), key).cell
+
+
 def _costs(lease: Lease) -> bool:
     return not (lease.phase.is_over or lease.phase is Phase.PLANNED)
 
@@ -83,7 +113,10 @@ def _line(shown: dict[str, Any]) -> str:
     end = f" ({shown['end']})" if shown["end"] else ""
     until = f", ends itself by {shown['deadline']}" if shown["deadline"] else ""
     machine = f" on {shown['platform']} {shown['machine']}" if shown["machine"] else ""
-    return f"{shown['cell']:<32} {shown['phase']}{end}{machine}{beat}{until}"
+    job = f", at {shown['job']}" if shown["job"] else ""
+    wait = f", {shown['jobs_waiting']} jobs wait" if shown["jobs_waiting"] else ""
+    ended = f", {shown['jobs_ended']} jobs ended" if shown["jobs_ended"] else ""
+    return f"{shown['cell']:<32} {shown['phase']}{end}{machine}{job}{wait}{ended}{beat}{until}"
 
 
 def _sum(count: int, money: dict[str, int]) -> str:
