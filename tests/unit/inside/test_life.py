@@ -155,6 +155,7 @@ def test_nothing_begins_when_the_lease_wants_no_machine(house: House) -> None:
 
     assert house.exit(lease).reason is End.LEASE_LOST
     assert house.end(lease, task) is None
+    assert house.signs(lease).beat_age_s is None  # it knew before it worked or beat
 
 
 def test_next_machine_goes_on_when_the_deadline_ended_the_first(house: House) -> None:
