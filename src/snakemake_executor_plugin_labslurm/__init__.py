@@ -1,27 +1,38 @@
-"""`snakemake --executor labslurm`: the jobs of a grid on a SLURM cluster with a shared folder.
+"""`snakemake --executor labslurm`: the SLURM plugin, for cells that outlive limits and controllers.
 
-A job's own line of shell is what SLURM runs: no second and third Snakemake start in its allocation
-(3 to 4 s of CPU a job, measured), and none that is gone when a controller is.  Everything that
-decides lies in `quantgrid.slurm`; here it meets Snakemake.  Names of resources are those of
-snakemake-executor-plugin-slurm, so that a person's profile keeps its meaning (decision 0024).
-Snakemake imports this package at every start: SLURM is not asked for anything here.
+A subclass of snakemake-executor-plugin-slurm: its settings, its choice of a partition, its words of
+sbatch, its report of efficiency.  Replaced is what lost or doubled work on a real cluster (decision
+0024): how a job is named, found again, judged, handed over and left alone.  SLURM runs the line of
+shell of a rule, so no second and third Snakemake starts in an allocation (3 to 4 s of CPU a job,
+measured), and none is gone when a controller is.  What decides lies in `quantgrid.slurm`.
 """
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
-from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
-from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+from snakemake_interface_executor_plugins.settings import CommonSettings
+
+from snakemake_executor_plugin_labslurm import stock
 
 _ROUND_S = 1.0
+_WITHOUT_MEANING = frozenset(
+    {
+        *("array_jobs", "array_limit", "disable_memory_fudge", "logdir", "keep_successful_logs"),
+        *("delete_logfiles_older_than", "init_seconds_before_status_checks", "jobname_prefix"),
+        *("pass_command_as_script", "requeue", "status_attempts"),
+    }
+)
+"""Settings of the plugin that name, find or repeat jobs in its way."""
 
 
 @dataclass
-class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
+class ExecutorSettings(stock.plugin.ExecutorSettings):  # type: ignore[misc, name-defined]
     """What a person may set; `snakemake --help` shows it."""
 
     ask_s: float = field(
@@ -43,6 +54,19 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
         metadata={"help": "Jobs in a row that may end without a word before a cell has failed."},
     )
 
+    def __post_init__(self) -> None:
+        self.status_command = None  # squeue is asked, and sacct for what it forgot
+        super().__post_init__()
+        for each in fields(self):
+            if each.name in _WITHOUT_MEANING and getattr(self, each.name) != each.default:
+                raise WorkflowError(
+                    f"--labslurm-{each.name.replace('_', '-')} has no meaning for labslurm: jobs "
+                    "are named, logged and repeated in its own way (docs/guides/slurm.md).  "
+                    "Leave it out, or use --executor slurm."
+                )
+        self.no_requeue = True  # a requeued job is the same job twice, and waits for two minutes
+        self.delete_logfiles_older_than = 0  # logs that say something stay
+
 
 common_settings = CommonSettings(
     non_local_exec=True,
@@ -56,27 +80,37 @@ common_settings = CommonSettings(
 )
 
 
-class Executor(RemoteExecutor):  # type: ignore[misc]
+class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
     """Hands jobs over to one thread that submits and follows them; nothing here raises."""
 
     def __init__(self, workflow: Any, logger: Any) -> None:
         from quantgrid.clock import SystemClock
         from quantgrid.slurm import follow, judge, queue
 
+        queue.leave_job(os.environ)  # the plugin would forget SLURM_CONF with it
         given: ExecutorSettings = workflow.executor_settings
         root = Path.cwd()
         patience = judge.Patience(silence_s=given.silence_s, num_silent=given.silent_ends)
         manners = follow.Manners(given.ask_s, given.signal_s, patience)
         name = queue.Queue(queue.name_of(root))
         self._follower = follow.Follower(root, name, SystemClock(), manners, logger.info)
-        self._new: list[SubmittedJobInfo] = []
         super().__init__(workflow, logger)  # starts the thread that follows
+
+    def __post_init__(self, test_mode: bool = False) -> None:
+        super().__post_init__(test_mode)
+        self.run_uuid = self._follower.queue.name  # what its report asks accounting for
+
+    def run_jobs(self, jobs: list[Any]) -> None:
+        """One by one, in this thread: nothing here waits for SLURM."""
+        for job in jobs:
+            self.run_job_pre(job)
+            self.run_job(job)
 
     def run_job(self, job: Any) -> None:
         """Leave a job to the thread that follows; what is wrong with it fails this job only."""
         info = SubmittedJobInfo(job)
         try:
-            failure = self._follower.begin(_order(job), is_retry=job.attempt > 1)
+            failure = self._follower.begin(self._order(job), is_retry=job.attempt > 1)
         except Exception as error:  # noqa: BLE001 - Snakemake would cancel all that runs
             self.report_job_error(info, msg=f"{error}\n")
             return
@@ -113,20 +147,40 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             len(active_jobs),
         )
 
+    def get_account_arg(self, job: Any) -> Iterator[str]:
+        """The first account that a person named; none is guessed, and sbatch refuses a wrong one.
+
+        The plugin asks accounting at each job, which a lab host may lack or miss for a while.
+        """
+        from snakemake_executor_plugin_labslurm.asking import option
+
+        named = re.split(r"[,\s]+", str(job.resources.get("slurm_account") or ""))
+        yield option("-A", named[0])
+
+    def get_partition_arg(self, job: Any) -> str:
+        """What a person named, or the best of a file of partitions; else SLURM's own default.
+
+        The plugin asks sinfo for that default, and fails the job while slurmctld is away.
+        """
+        if job.resources.get("slurm_partition") or self._partitions:
+            return str(super().get_partition_arg(job))
+        return ""
+
+    def _order(self, job: Any) -> Any:
+        """What is asked of SLURM for a job of Snakemake."""
+        from quantgrid.slurm import size
+        from quantgrid.slurm.batch import Order
+        from snakemake_executor_plugin_labslurm import asking
+
+        if job.is_group() or not job.is_shell:
+            raise WorkflowError("only rules with `shell:` run on SLURM, and no groups")
+        account, partition = next(self.get_account_arg(job)), self.get_partition_arg(job)
+        settings, avoided = self.workflow.executor_settings, self._failed_nodes
+        ask = asking.of(job, settings, avoided, account=account, partition=partition)
+        if not (job.resources.get("mem_mb") or job.resources.get("mem_mb_per_cpu")):
+            ask = ask.with_memory(size.find_memory_mb(str(job.params.get("job", ""))))
+        return Order(_subject(job), job.shellcmd, ask, tuple(map(str, job.log)))
+
 
 def _subject(job: Any) -> str:
     return str(job.output[0])
-
-
-def _order(job: Any) -> Any:
-    """What is asked of SLURM for a job of Snakemake."""
-    from quantgrid.slurm import ask, size
-    from quantgrid.slurm.batch import Order
-
-    if job.is_group() or not job.is_shell:
-        raise WorkflowError("only rules with `shell:` run on SLURM, and no groups")
-    logs = tuple(map(str, job.log))
-    resources = {name: job.resources.get(name) for name in job.resources.keys()}  # noqa: SIM118
-    if not {"mem_mb", "mem_mb_per_cpu"} & resources.keys():
-        resources["mem_mb"] = size.find_memory_mb(str(job.params.get("job", "")))
-    return Order(_subject(job), job.shellcmd, ask.parse(resources, job.threads), logs)

@@ -16,10 +16,9 @@ from quantgrid import layout
 from quantgrid.checks import Finding, Level, attempt, local
 from quantgrid.errors import ConfigRefusal
 from quantgrid.load import Platform, Settings
-from quantgrid.slurm import ask
-from quantgrid.slurm.ask import Ask
 
 _PROGRAMS = ("sbatch", "srun", "squeue", "scancel", "scontrol")
+_ASKING = "snakemake_executor_plugin_labslurm.asking"
 _ANSWER_S = 30
 _NODE_S = 90
 """For a node to take a job of a second; a full cluster takes longer, which is no fault."""
@@ -48,12 +47,12 @@ def check(root: Path, settings: Settings, platform: Platform, second: Path | Non
     ]
 
 
-def _call(*command: str, within_s: float = _ANSWER_S) -> tuple[int, str]:
+def _call(*command: str, within_s: float = _ANSWER_S, given: str | None = None) -> tuple[int, str]:
     """Exit code and words of a program; 124 when it took too long."""
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=given or "",
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=within_s,
@@ -129,26 +128,29 @@ def _partitions() -> list[Finding]:
 # -- what the profile asks for, and a node that does it -------------------------------------------
 
 
-def _asked(settings: Settings) -> Ask:
-    """The default resources of the profile.
+def _asked(settings: Settings) -> list[str]:
+    """The default resources of the profile as words of sbatch, by the executor's translation.
 
     Raises:
         ConfigRefusal: when they cannot be meant.
     """
-    path = settings.root / layout.SLURM_PROFILE
-    data = yaml.safe_load(path.read_text()) or {}
+    data = yaml.safe_load((settings.root / layout.SLURM_PROFILE).read_text()) or {}
     pairs = [str(each).partition("=") for each in data.get("default-resources", [])]
-    return ask.parse({name: _value(value) for name, _, value in pairs if value != "None"}, 1)
-
-
-def _value(text: str) -> Any:
-    return yaml.safe_load(text)
+    given = {name: yaml.safe_load(value) for name, _, value in pairs if value != "None"}
+    code, said = _call(sys.executable, "-m", _ASKING, given=json.dumps(given))
+    last = said.splitlines()[-1] if said else ""
+    if code:
+        raise ConfigRefusal(
+            "the resources of the profile cannot be meant", seen=last, where=layout.SLURM_PROFILE
+        )
+    words: list[str] = json.loads(last)
+    return words
 
 
 def _resources(settings: Settings) -> Finding:
     """Whether SLURM would take a job with the profile's account, partition, GPU and limit."""
-    words = _asked(settings).words
-    code, said = _call("sbatch", "--test-only", "--ntasks=1", *words, "--wrap=true")
+    words = _asked(settings)
+    code, said = _call("sbatch", "--test-only", *words, "--wrap=true")
     last = said.splitlines()[-1] if said else ""
     if code:
         raise ConfigRefusal(
@@ -217,7 +219,7 @@ def _nodes(root: Path, volume: Path, settings: Settings) -> list[Finding]:
 def _told_by_node(places: list[tuple[str, Path]], token: str, settings: Settings) -> list[Finding]:
     given = json.dumps([[name, str(folder), token] for name, folder in places])
     where = ["--ntasks=1", "--nodes=1", "--time=1", f"--immediate={_NODE_S}"]
-    words = [word for word in _words_of(settings) if not word.startswith("--time")]
+    words = _words_of(settings)
     before_s = time.time()
     command = [sys.executable, "-c", _ON_A_NODE, given]
     code, said = _call("srun", *where, *words, *command, within_s=_NODE_S + 30)
@@ -233,11 +235,14 @@ def _told_by_node(places: list[tuple[str, Path]], token: str, settings: Settings
     return [*seen, *_locks(told), _skew(told, before_s, took_s)]
 
 
-def _words_of(settings: Settings) -> tuple[str, ...]:
+def _words_of(settings: Settings) -> list[str]:
+    """The profile's words without its time limit, which is not that of a check."""
     try:
-        return _asked(settings).words
+        words = _asked(settings)
     except (ConfigRefusal, OSError):
-        return ()
+        return []
+    place = words.index("-t") if "-t" in words else len(words)
+    return words[:place] + words[place + 2 :]
 
 
 def _seen_here(told: dict[str, Any], name: str, folder: Path, token: str) -> Finding:

@@ -9,12 +9,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quantgrid import layout
-from quantgrid.slurm.ask import Ask
 
 _LONG = 10
 """Limits that are so many times the notice get one: SLURM may be a minute early (sbatch(1))."""
 GIVEN_UP = "given up"
 """In the place of a start: this submission must not begin any more."""
+
+
+class Ask(NamedTuple):
+    """What a job asks for.
+
+    Args:
+        words: Options of sbatch.
+        cpus: Cores of its only task; None for all that SLURM gives it.
+        runtime_min: Its time limit; None leaves it to the partition.
+    """
+
+    words: tuple[str, ...]
+    cpus: int | None = None
+    runtime_min: int | None = None
+
+    def with_memory(self, memory_mb: int | None) -> "Ask":
+        """With so many megabytes; None asks for none."""
+        words = () if memory_mb is None else (f"--mem={memory_mb}M",)
+        return self._replace(words=(*self.words, *words))
 
 
 class Order(NamedTuple):
@@ -75,7 +93,7 @@ def script(order: Order, token: str, root: Path, number: int) -> str:
         end=shlex.quote(layout.slurm_file(order.subject, f"{token}.end")),
         aside="" if number == 1 else _aside(order, token),
         ends_at="" if limit_min is None else f"export QG_ENDS_AT={ends_at}\n",
-        cpus=order.ask.cpus,
+        cpus=order.ask.cpus or "${SLURM_CPUS_ON_NODE:-1}",
         command=shlex.quote(order.command),
         tell=shlex.quote(_TELL),
     )
@@ -106,7 +124,6 @@ def submission(order: Order, token: str, name: str, *, grace_s: float) -> list[s
         f"--job-name={name}",
         f"--comment={order.subject}#{token}",
         f"--output={layout.slurm_log(order.subject, token)}",
-        "--ntasks=1",
         *([f"--signal=TERM@{grace_s:.0f}"] if is_signalled else []),
         *order.ask.words,
     ]

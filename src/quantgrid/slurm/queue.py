@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -182,9 +182,18 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in own.items()
-        if name != processes.MARK
-        and (name == "SLURM_CONF" or not name.startswith(("SLURM_", "SRUN_")))
+        if name != processes.MARK and not _is_of_a_job(name)
     }
+
+
+def leave_job(own: MutableMapping[str, str]) -> None:
+    """Forget the job that this process may be in; where SLURM is stays known."""
+    for name in [name for name in own if _is_of_a_job(name)]:
+        del own[name]
+
+
+def _is_of_a_job(name: str) -> bool:
+    return name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"
 
 
 def _token(comment: str) -> str:

@@ -1,0 +1,44 @@
+"""The SLURM plugin that ours derives from, loaded without pandas until somebody wants its report.
+
+snakemake-executor-plugin-slurm 2.8 imports pandas and numpy for a report that few ask for, and
+Snakemake imports every plugin at every start: half a second of CPU each time, a quarter of a start
+(bench/plan.py).  While it is loaded here, stand-ins answer for both; a first use loads them.
+Without this the same happens, later: where Snakemake finds that plugin before ours, and where
+somebody has loaded pandas already.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+_HEAVY = ("pandas", "numpy")
+
+
+class _Later(ModuleType):
+    """Stands for a module until an attribute of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import machinery looks at these
+            raise AttributeError(name)
+        _take_away(self)
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _take_away(stand_in: ModuleType) -> None:
+    if sys.modules.get(stand_in.__name__) is stand_in:
+        del sys.modules[stand_in.__name__]
+
+
+def _load() -> ModuleType:
+    stand_ins = [_Later(name) for name in _HEAVY if name not in sys.modules]
+    sys.modules.update({each.__name__: each for each in stand_ins})
+    try:
+        return importlib.import_module("snakemake_executor_plugin_slurm")
+    finally:
+        for each in stand_ins:
+            _take_away(each)
+
+
+plugin = _load()
+utils = importlib.import_module("snakemake_executor_plugin_slurm.utils")
