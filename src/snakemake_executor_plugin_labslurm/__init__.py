@@ -80,6 +80,18 @@ common_settings = CommonSettings(
 )
 
 
+class _Trouble:
+    """A logger that tells warnings and errors only: the name that is announced is not used."""
+
+    def __init__(self, logger: Any) -> None:
+        self.warning, self.error = logger.warning, logger.error
+
+    def info(self, *_: object) -> None:
+        """Told to nobody."""
+
+    debug = info
+
+
 class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
     """Hands jobs over to one thread that submits and follows them; nothing here raises."""
 
@@ -97,7 +109,9 @@ class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
         super().__init__(workflow, logger)  # starts the thread that follows
 
     def __post_init__(self, test_mode: bool = False) -> None:
+        logger, self.logger = self.logger, _Trouble(self.logger)
         super().__post_init__(test_mode)
+        self.logger = logger
         self.run_uuid = self._follower.queue.name  # what its report asks accounting for
 
     def run_jobs(self, jobs: list[Any]) -> None:

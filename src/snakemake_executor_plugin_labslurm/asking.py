@@ -21,8 +21,8 @@ _MARK = "@"
 """Where the plugin would put what a job is found by; here each submission has its own."""
 
 _FORBIDDEN = re.compile(
-    r"(?:^|\s)(--(?:no-)?requeue|--array|-a|--signal|--begin|-b|--dependency|-d|--wait|-W|--hold|-H"
-    r"|--wrap)(?=$|[=\s])"
+    r"(?:^|\s)(--(?:no-)?requeue|--array|-a|--begin|-b|--dependency|-d|--wait|-W|--hold|-H|--wrap)"
+    r"(?=$|[=\s])"
 )
 """Options by which a submission is ended and followed, and which the plugin leaves to a person."""
 

@@ -3,8 +3,8 @@
 snakemake-executor-plugin-slurm 2.8 imports pandas and numpy for a report that few ask for, and
 Snakemake imports every plugin at every start: half a second of CPU each time, a quarter of a start
 (bench/plan.py).  While it is loaded here, stand-ins answer for both; a first use loads them.
-Without this the same happens, later: where Snakemake finds that plugin before ours, and where
-somebody has loaded pandas already.
+Where Snakemake finds that plugin before ours, the same happens, later; `.ci/ours-first` sees to it
+that ours comes first in the environment that `make` makes.
 """
 
 import importlib

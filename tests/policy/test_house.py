@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,8 @@ def test_installation_tells_that_it_goes_on_and_how_it_ends(
     (tmp_path / "Makefile").write_text(makefile.replace("sleep 20", "sleep 0.2"))
     for name in ("pyproject.toml", "constraints.txt"):
         (tmp_path / name).touch()
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(root / ".ci/ours-first", tmp_path / ".ci")
 
     command = ["make", ".venv/run.stamp"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

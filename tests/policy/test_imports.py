@@ -1,16 +1,21 @@
 """A plan is quick: what is heavy is imported by whoever computes, never by whoever plans."""
 
+import os
 import subprocess
 import sys
+import venv
 from pathlib import Path
 
 import pytest
 
+PROJECT = Path(__file__).parents[2]
 HEAVY = ("torch", "pandas", "numpy", "boto3", "botocore", "matplotlib", "safetensors", "scipy")
 
-# Runs Snakemake as its console script does, and prints which heavy packages it left loaded.
+# Runs Snakemake as its console script does where `make` installed it (.ci/ours-first), and prints
+# which heavy packages it left loaded.
 PARSE = """
 import sys
+sys.path.insert(0, {src!r})
 from snakemake.cli import main
 try:
     main(sys.argv[1:])
@@ -53,7 +58,8 @@ def _imported_by(module: str, cwd: Path) -> set[str]:
 
 def _planned(snakefile: Path, *arguments: str, cwd: Path) -> set[str]:
     place = ["--snakefile", str(snakefile), "--directory", str(cwd)]
-    return _python(PARSE, *place, "--dry-run", *arguments, cwd=cwd)
+    code = PARSE.replace("{src!r}", repr(str(PROJECT / "src")))
+    return _python(code, *place, "--dry-run", *arguments, cwd=cwd)
 
 
 @pytest.mark.parametrize("module", ["quantgrid.workflow", "quantgrid.main", "quantgrid.runner"])
@@ -63,19 +69,45 @@ def test_plumbing_is_light_when_imported(module: str, tmp_path: Path) -> None:
 
 
 def test_parse_is_light_when_planning(root: Path, tmp_path: Path) -> None:
-    """A dry run loads no heavy package that a trivial Snakefile would not load as well.
+    """Neither a start of Snakemake nor a dry run of the grid loads a heavy package.
 
-    Snakemake's own start brings some: its SLURM plugin imports pandas, for example.
+    The SLURM plugin of others imports pandas; ours loads it first, and without.
     """
     trivial = tmp_path / "trivial.smk"
     trivial.write_text(TRIVIAL)
     profile = str(root / "profiles" / "local")
 
-    floor = heavy(_planned(trivial, cwd=tmp_path))
-    seen = heavy(_planned(root / "Snakefile", "--profile", profile, cwd=tmp_path))
+    assert heavy(_planned(trivial, cwd=tmp_path)) == set()
+    assert heavy(_planned(root / "Snakefile", "--profile", profile, cwd=tmp_path)) == set()
 
-    assert seen <= floor
-    assert "torch" not in seen
+
+def test_environment_finds_our_plugins_first(tmp_path: Path) -> None:
+    """After `.ci/ours-first`, which `make` runs in the environment that it makes."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    own = {**os.environ, "PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}"}
+    subprocess.run([PROJECT / ".ci/ours-first"], env=own, check=True)
+    program = [tmp_path / "venv/bin/python", "-c", "import sys; print(*sys.path, sep='\\n')"]
+
+    places = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
+
+    (packages,) = (place for place in places if place.endswith("site-packages"))
+    assert places.index(str(PROJECT / "src")) < places.index(packages)
+
+
+def test_report_of_the_slurm_plugin_finds_pandas_when_asked_for() -> None:
+    """What stood for it while the plugin was loaded is gone, and gives the real one."""
+    code = """
+import sys
+sys.path.insert(0, {src!r})
+from snakemake_executor_plugin_labslurm import stock
+from snakemake_executor_plugin_slurm import efficiency_report as report
+assert not {"pandas", "numpy"} & sys.modules.keys()
+assert report.pd.isna(report.np.nan)
+import pandas
+assert pandas is not report.pd and pandas.isna(None)
+print("loaded:")
+"""
+    _python(code.replace("{src!r}", repr(str(PROJECT / "src"))), cwd=PROJECT)
 
 
 def test_heavy_packages_are_seen_when_imported(tmp_path: Path) -> None:

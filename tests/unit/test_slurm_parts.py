@@ -1,18 +1,16 @@
 """What SLURM is asked for, what its programs say, and what a submission leaves behind."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from checkpoint_parts import HandClock
 from quantgrid import layout, processes
 from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
-from quantgrid.slurm import ask, batch, queue, size
-from quantgrid.slurm.batch import Order
+from quantgrid.slurm import batch, queue
+from quantgrid.slurm.batch import Ask, Order
 from quantgrid.slurm.follow import Follower, Manners
 from quantgrid.slurm.ledger import Entry, Ledger
 from quantgrid.slurm.queue import Queue, Seen
@@ -20,62 +18,15 @@ from quantgrid.slurm.queue import Queue, Seen
 SUBJECT = "receipts/cell/n0-t20k-s0/none.abc.json"
 
 
-@pytest.mark.parametrize(
-    ("resources", "words"),
-    [
-        ({}, ("--cpus-per-task=2",)),
-        ({"runtime": 90, "mem_mb": 4000}, ("--cpus-per-task=2", "--mem=4000M", "--time=90")),
-        ({"mem_mb": 1, "mem_mb_per_cpu": 3}, ("--cpus-per-task=2", "--mem-per-cpu=3M")),
-        ({"cpus_per_task": 8}, ("--cpus-per-task=8",)),
-        ({"gpu": 1}, ("--cpus-per-task=2", "--gres=gpu:1")),
-        ({"gpu": 2, "gpu_model": "h100"}, ("--cpus-per-task=2", "--gres=gpu:h100:2")),
-        ({"gpu": 0, "tmpdir": "t"}, ("--cpus-per-task=2",)),
-        ({"gpu": 2, "gres": "gpu:a"}, ("--gres=gpu:a", "--cpus-per-task=2")),
-        (
-            {"slurm_account": "lab", "slurm_partition": "p", "qos": "q", "constraint": "c"},
-            ("--account=lab", "--partition=p", "--qos=q", "--constraint=c", "--cpus-per-task=2"),
-        ),
-        (
-            {"slurm_extra": "'--nice=5 --mail-type=FAIL'"},
-            ("--cpus-per-task=2", "--nice=5 --mail-type=FAIL"),
-        ),
-        ({"slurm_extra": "--nice=5 --x"}, ("--cpus-per-task=2", "--nice=5", "--x")),
-    ],
-)
-def test_resources_become_words_of_sbatch(
-    resources: dict[str, object], words: tuple[str, ...]
-) -> None:
-    """The names are those of Snakemake's own SLURM plugin."""
-    assert ask.parse(resources, 2).words == words
-
-
-@pytest.mark.parametrize(
-    "resources",
-    [
-        {"runtime": "1d"},
-        {"mem_mb": -1},
-        {"gpu": True},
-        {"slurm_extra": "--job-name=mine"},
-        {"slurm_extra": "-J mine"},
-        {"slurm_extra": "--requeue"},
-    ],
-)
-def test_resources_that_cannot_be_meant_are_refused(resources: dict[str, object]) -> None:
-    """Nobody takes away what submissions are found and ended by."""
-    with pytest.raises(ConfigRefusal):
-        ask.parse(resources, 1)
-
-
 def order(command: str = "true", runtime: int | None = 5) -> Order:
     """A job."""
-    return Order(SUBJECT, command, ask.Ask((), 1, runtime), ("logs/a.log",))
+    return Order(SUBJECT, command, Ask((), 1, runtime), ("logs/a.log",))
 
 
-def test_submission_is_never_requeued_and_is_found_by_its_comment() -> None:
-    """The settings without which a lab host loses or doubles work."""
+def test_submission_is_found_by_its_comment_and_signalled_where_asked() -> None:
+    """What a lab host loses work without."""
     words = batch.submission(order(runtime=240), "t0", "name", grace_s=60)
 
-    assert "--no-requeue" in words
     assert "--signal=TERM@60" in words
     assert f"--comment={SUBJECT}#t0" in words
     for runtime, grace_s in ((240, 0), (None, 60), (1, 60)):
@@ -301,18 +252,3 @@ def test_subjects_are_told_by_their_owner() -> None:
     """A person reads no digests."""
     assert layout.subject_name(SUBJECT) == "cell/n0-t20k-s0/none"
     assert layout.subject_name("some/file") == "some/file"
-
-
-def test_memory_grows_with_the_model(root: Path) -> None:
-    """A job that asks for nothing gets what its model needs; one without a model asks for none."""
-    sizes = []
-    for name in ("n0", "n10", "n100"):
-        model = {"name": name, **yaml.safe_load((root / f"config/models/{name}.yaml").read_text())}
-        job = {"stages": [{"spec": {"trunk": {"model": model}}}]}
-        sizes.append(size.find_memory_mb(json.dumps(job)))
-
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 2000
-    assert sizes[2] > 4 * 100e6 * 4 / 2**20  # weights, gradients, two moments
-    assert size.find_memory_mb("{}") is None
-    assert size.find_memory_mb("") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import controller, laid, links, run, starts, until
+from slurm_grid import controller, gated, laid, links, run, starts, until
 from working_copy import CELLS, GRID, WorkingCopy, lay, numbers
 
 DAY_S = 4
@@ -40,9 +40,9 @@ def test_grid_on_slurm_equals_local_bit_for_bit(
 def test_cells_start_once_when_controllers_are_killed(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL while a job runs, and again after it finished unseen: adopted, never doubled."""
+    """SIGKILL while a job runs, and again before it finishes unseen: adopted, never doubled."""
     copy = laid(tmp_path / "copy")
-    monkeypatch.setenv("LIGHT_WORK_S", "6")
+    gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
         process.kill()
@@ -51,6 +51,7 @@ def test_cells_start_once_when_controllers_are_killed(
         until(lambda: b"is followed again" in (copy / "said").read_bytes(), copy)
         process.kill()
         process.wait()
+    gate.touch()
     until(lambda: not cluster.jobs(), copy)
 
     run(copy)
@@ -65,7 +66,7 @@ def test_job_goes_on_when_a_person_interrupts(
 ) -> None:
     """Ctrl-C detaches; the same command follows the same job again."""
     copy = laid(tmp_path / "copy")
-    monkeypatch.setenv("LIGHT_WORK_S", "6")
+    gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
         os.killpg(process.pid, signal.SIGINT)
@@ -73,6 +74,7 @@ def test_job_goes_on_when_a_person_interrupts(
 
     assert len(cluster.jobs()) == 1
     assert b"jobs go on in SLURM" in (copy / "said").read_bytes()
+    gate.touch()
     run(copy)
     assert set(starts(cluster, copy).values()) == {1}
     assert [link["end"] for link in links(copy)] == ["done"]
@@ -100,13 +102,14 @@ def test_grid_completes_when_daemons_of_slurm_go_and_come(
 ) -> None:
     """Accounting is gone all the time, slurmctld for a while: nothing is lost or started twice."""
     copy = laid(tmp_path / "copy")
-    monkeypatch.setenv("LIGHT_WORK_S", "5")
+    gate = gated(copy, monkeypatch)
     cluster.kill("slurmdbd")
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
         cluster.kill("slurmctld", signal.SIGTERM)
         until(lambda: b"did not answer" in (copy / "said").read_bytes(), copy)
         cluster.start("slurmctld")
+        gate.touch()
         assert process.wait(timeout=120) == 0
 
     cluster.start("slurmdbd")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import SMALL, controller, laid, links, run, starts, until
+from slurm_grid import SMALL, controller, laid, links, run, starts, stock_command, until
 from working_copy import WorkingCopy, lay, numbers
 
 TRUNK = "receipts/trunk/n0-s0/16384"
@@ -112,6 +112,19 @@ def test_real_smoke_grid_on_slurm_equals_local_bit_for_bit(
     run(there, grid="smoke", resources=("tmpdir=None", "mem_mb=1500", "runtime=30"), timeout_s=800)
 
     assert numbers(there, "smoke") == numbers(here, "smoke")
+
+
+@pytest.mark.timeout(900)
+def test_grid_with_the_stock_plugin_equals_local(
+    cluster: Cluster, made: WorkingCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--profile slurm --executor slurm`: fourteen cells, light science, the same numbers."""
+    copy = lay(tmp_path / "stock", light=True)
+    monkeypatch.setenv("PATH", cluster.environment_with_srun["PATH"])
+
+    copy.call(*stock_command("smoke"), timeout_s=880)
+
+    assert numbers(copy, "smoke") == numbers(made, "smoke")
 
 
 @pytest.mark.timeout(1500)

@@ -80,7 +80,7 @@ def test_doctor_proves_the_shared_folder_from_a_node(cluster: Cluster, tmp_path:
 
     assert f"{copy.root}: written and read back between here and" in said
     assert f"{copy.root}/volume: written and read back" in said
-    for word in ("slurm-wlm 22.05", "accounting answers", "gpu* up", "gpu:h100:2", "--time=240"):
+    for word in ("slurm-wlm 22.05", "accounting answers", "gpu* up", "gpu:h100:2", "-t 240"):
         assert word in " ".join(said.split()), word
     assert "ok      locks     reach" in said
     assert "its clock is off by 0.0 s" in said

@@ -119,7 +119,6 @@ def submission(order: Order, token: str, name: str, *, grace_s: float) -> list[s
     return [
         "sbatch",
         "--parsable",
-        "--no-requeue",  # a requeued job is the same job twice, and waits for two minutes
         "--export=ALL",
         f"--job-name={name}",
         f"--comment={order.subject}#{token}",
