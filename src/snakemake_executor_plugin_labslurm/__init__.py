@@ -192,7 +192,8 @@ class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
         settings, avoided = self.workflow.executor_settings, self._failed_nodes
         ask = asking.of(job, settings, avoided, account=account, partition=partition)
         if not (job.resources.get("mem_mb") or job.resources.get("mem_mb_per_cpu")):
-            ask = ask.with_memory(size.find_memory_mb(str(job.params.get("job", ""))))
+            estimate = size.find_memory_mb(str(job.params.get("job", "")))
+            ask = ask.with_memory(estimate or size.LEAST_MB)
         return Order(_subject(job), job.shellcmd, ask, tuple(map(str, job.log)))
 
 

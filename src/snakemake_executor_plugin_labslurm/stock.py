@@ -1,8 +1,8 @@
 """The SLURM plugin that ours derives from, loaded without pandas until somebody wants its report.
 
-snakemake-executor-plugin-slurm 2.8 imports pandas and numpy for a report that few ask for, and
-Snakemake imports every plugin at every start: half a second of CPU each time, a quarter of a start
-(bench/plan.py).  While it is loaded here, stand-ins answer for both; a first use loads them.
+snakemake-executor-plugin-slurm 2.8 imports pandas for a report that few ask for, and Snakemake
+imports every plugin at every start (bench/plan.py).  While it is loaded here, a stand-in answers
+for pandas; its first use loads the real one.
 Where Snakemake finds that plugin before ours, the same happens, later; `.ci/ours-first` sees to it
 that ours comes first in the environment that `make` makes.
 """
@@ -12,7 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-_HEAVY = ("pandas", "numpy")
+_HEAVY = "pandas"
 
 
 class _Later(ModuleType):
@@ -31,13 +31,12 @@ def _take_away(stand_in: ModuleType) -> None:
 
 
 def _load() -> ModuleType:
-    stand_ins = [_Later(name) for name in _HEAVY if name not in sys.modules]
-    sys.modules.update({each.__name__: each for each in stand_ins})
+    stand_in = _Later(_HEAVY)
+    sys.modules.setdefault(_HEAVY, stand_in)
     try:
         return importlib.import_module("snakemake_executor_plugin_slurm")
     finally:
-        for each in stand_ins:
-            _take_away(each)
+        _take_away(stand_in)
 
 
 plugin = _load()

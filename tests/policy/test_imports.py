@@ -69,16 +69,20 @@ def test_plumbing_is_light_when_imported(module: str, tmp_path: Path) -> None:
 
 
 def test_parse_is_light_when_planning(root: Path, tmp_path: Path) -> None:
-    """Neither a start of Snakemake nor a dry run of the grid loads a heavy package.
+    """A dry run loads no heavy package that a trivial Snakefile would not load as well.
 
-    The SLURM plugin of others imports pandas; ours loads it first, and without.
+    Snakemake's own start brings numpy and boto3.  Its SLURM plugin would bring pandas; ours loads
+    that plugin first, and without.
     """
     trivial = tmp_path / "trivial.smk"
     trivial.write_text(TRIVIAL)
     profile = str(root / "profiles" / "local")
 
-    assert heavy(_planned(trivial, cwd=tmp_path)) == set()
-    assert heavy(_planned(root / "Snakefile", "--profile", profile, cwd=tmp_path)) == set()
+    floor = heavy(_planned(trivial, cwd=tmp_path))
+    seen = heavy(_planned(root / "Snakefile", "--profile", profile, cwd=tmp_path))
+
+    assert seen <= floor
+    assert not {"torch", "pandas"} & (floor | seen)
 
 
 def test_environment_finds_our_plugins_first(tmp_path: Path) -> None:
@@ -101,8 +105,8 @@ import sys
 sys.path.insert(0, {src!r})
 from snakemake_executor_plugin_labslurm import stock
 from snakemake_executor_plugin_slurm import efficiency_report as report
-assert not {"pandas", "numpy"} & sys.modules.keys()
-assert report.pd.isna(report.np.nan)
+assert "pandas" not in sys.modules
+assert report.pd.isna(None)
 import pandas
 assert pandas is not report.pd and pandas.isna(None)
 print("loaded:")

@@ -56,3 +56,10 @@ def test_profiles_are_refused_when_called_default() -> None:
 
     assert len(list(offenders("default", good))) == 1
     assert len(list(offenders("local", {**good, "keep-incomplete": True}))) == 1
+
+
+def test_lab_host_leaves_memory_to_the_size_of_the_model(root: Path) -> None:
+    """Snakemake asks for a gigabyte on every cluster unless a profile takes that away."""
+    asked = _profiles(root)["slurm"]["default-resources"]
+
+    assert {"mem_mb=None", "disk_mb=None", "tmpdir=None"} <= set(asked)

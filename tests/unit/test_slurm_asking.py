@@ -121,4 +121,3 @@ def test_memory_grows_with_the_model(root: Path) -> None:
     assert size.find_memory_mb("{}") is None
     assert size.find_memory_mb("") is None
     assert Ask(("-t", "1")).with_memory(2000).words == ("-t", "1", "--mem=2000M")
-    assert Ask(()).with_memory(None).words == ()

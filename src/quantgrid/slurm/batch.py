@@ -29,10 +29,9 @@ class Ask(NamedTuple):
     cpus: int | None = None
     runtime_min: int | None = None
 
-    def with_memory(self, memory_mb: int | None) -> "Ask":
-        """With so many megabytes; None asks for none."""
-        words = () if memory_mb is None else (f"--mem={memory_mb}M",)
-        return self._replace(words=(*self.words, *words))
+    def with_memory(self, memory_mb: int) -> "Ask":
+        """With so many megabytes."""
+        return self._replace(words=(*self.words, f"--mem={memory_mb}M"))
 
 
 class Order(NamedTuple):

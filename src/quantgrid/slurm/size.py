@@ -13,6 +13,8 @@ from quantgrid.spec import Model
 
 BASE_MB = 1500
 """An interpreter with torch, and the shards that it maps; our choice."""
+LEAST_MB = 1000
+"""For a job without a model: an interpreter with numpy, and a shard; our choice."""
 _PER_PARAMETER_BYTES = 16 + 16 + 8
 """Training state, its snapshot, and what a quantiser holds of a matrix beside its weights."""
 _PER_TOKEN_FLOATS = 34
