@@ -167,7 +167,7 @@ def _watch(terminals: list[int], log: Path, clock: Clock) -> None:
     poll = select.poll()
     poll.register(terminals[-1], 0)  # POLLHUP and POLLERR come unasked
     while not any(event & (select.POLLHUP | select.POLLERR) for _, event in poll.poll()):
-        _hear_aside(signal.SIGTERM)
+        pass
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab", buffering=0) as file:
         file.write(f"The terminal was closed at {timestamp(clock.now())}; it goes on.\n".encode())
