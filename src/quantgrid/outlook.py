@@ -79,16 +79,16 @@ def _block(seen: Standing, width: int, *, is_labelled: bool) -> list[str]:
     whole = overview(seen)
     found = [label + terminal.overall_line(whole, width - len(label))]
     if is_labelled and whole.cells:
-        found.append(f"          {_counts(seen.now)}")
+        found.append(f"          {_counts(seen.now, whole.running)}")
     if not seen.state.is_live:
         return found
     jobs = [_job(seen.root, facts) for facts in seen.now["running"]]
     return found + terminal.job_lines(jobs, time.time(), width=width, rows=_MAX_JOBS)
 
 
-def _counts(now: Mapping[str, Any]) -> str:
-    waiting = max(now["cells"] - now["cells_done"] - now["running_jobs"] - now["failed"], 0)
-    parts = (now["cells_done"], now["running_jobs"], now["failed"], waiting)
+def _counts(now: Mapping[str, Any], running: int) -> str:
+    waiting = max(now["cells"] - now["cells_done"] - running - now["failed"], 0)
+    parts = (now["cells_done"], running, now["failed"], waiting)
     return "{} done, {} running, {} failed, about {} waiting".format(*parts)
 
 

@@ -41,6 +41,13 @@ def test_lines_show_what_a_job_says_now_when_it_runs(tmp_path: Path) -> None:
     assert "37 done, 1 running, 1 failed, about 969 waiting" in text
 
 
+def test_nothing_runs_when_a_controller_has_ended(tmp_path: Path) -> None:
+    """What it told last is not what is true now."""
+    text = "\n".join(outlook.lines(_standing(tmp_path, State.ENDED)))
+
+    assert "37 done, 0 running, 1 failed, about 970 waiting" in text
+
+
 def test_lines_count_the_failures_that_they_leave_out(tmp_path: Path) -> None:
     """The newest five are shown, the others counted."""
     job = {"rule": "base", "logs": []}

@@ -27,7 +27,7 @@ def test_stop_ends_every_job_and_keeps_its_state(
 
     assert "slurm     1 running" in status
     assert [job["state"] for job in told["slurm"]] == ["RUNNING"]
-    assert "1 jobs in SLURM were ended" in said
+    assert "Ended 1 job in SLURM, and none is left." in said
     assert not cluster.jobs()
     assert "slurm     1" not in copy.quantgrid("status").text
     monkeypatch.setenv("LIGHT_WORK_S", "2")

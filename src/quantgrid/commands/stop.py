@@ -104,7 +104,7 @@ def _end_in_slurm(root: Path, options: argparse.Namespace, holder: Holder | None
     asked_s = options.grace_s if holder is None else _grace_s(options, holder)
     grace_s = 0.0 if options.now else float(asked_s or _MARGIN_S)
     count = ending.end(root, grace_s, lambda line: print(line, file=sys.stderr, flush=True))
-    return f"{count} jobs in SLURM were ended, and none is left."
+    return f"Ended {ending.counted(count)} in SLURM, and none is left."
 
 
 def _grace_s(options: argparse.Namespace, holder: Holder) -> float:

@@ -20,6 +20,11 @@ _GONE_WITHIN_S = 90.0
 """KillWait (30 s by default), and what slurmctld takes to say so."""
 
 
+def counted(jobs: int) -> str:
+    """So many jobs, as a person says it."""
+    return f"{jobs} job{'s' * (jobs != 1)}"
+
+
 def was_launched(root: Path) -> bool:
     """Whether a controller of a working copy was ever submitted as a job."""
     return any((root / layout.SLURM).glob(f"*.{LAUNCHED}"))
@@ -69,7 +74,8 @@ def end(root: Path, grace_s: float, tell: Callable[[str], object]) -> int:
     queue, ledger = Queue(name_of(root)), Ledger(root)
     found = _live(queue)
     if found:
-        tell(f"Ending {len(found)} jobs in SLURM (up to {grace_s + _GONE_WITHIN_S:.0f} s).")
+        within_s = grace_s + _GONE_WITHIN_S
+        tell(f"Ending {counted(len(found))} in SLURM (up to {within_s:.0f} s).")
     jobs = [each.job for each in found.values()]
     queue.cancel(jobs, "--state=PENDING")
     queue.cancel(jobs, f"--signal={'TERM' if grace_s else 'KILL'}")
