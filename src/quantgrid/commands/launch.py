@@ -34,7 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on", default="here", metavar="PLATFORM", help="here, slurm, or a platform that rents"
     )
-    parser.add_argument("--ask", default="", help='its job on slurm: --ask="--mem=1G"')
+    example = 'as in --ask="--mem=1G"'
+    parser.add_argument(
+        "--ask", default="", help=f"words of sbatch for a controller on slurm, {example}"
+    )
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument(
         "arguments",
