@@ -214,6 +214,35 @@ def test_submission_without_an_answer_is_followed_when_it_ended_before_the_first
     assert len((tmp_path / "taken").read_text().split()) == 1
 
 
+@pytest.mark.parametrize(
+    ("sbatch", "words"),
+    [
+        ("echo 'invalid partition specified: x' >&2; exit 1", "refused: SLURM refuses"),
+        ("cat > /dev/null; echo 5", "failed: somebody cancelled SLURM job 5"),
+    ],
+)
+def test_log_of_a_job_tells_what_the_job_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sbatch: str, words: str
+) -> None:
+    """After what an earlier attempt left there, which is no news any more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/a.log").write_text("interrupted: it was ended by SIGTERM\n")
+    tool(tmp_path, "sbatch", sbatch, monkeypatch)
+    clock = HandClock()
+    follower = Follower(tmp_path, Queue("n"), clock, Manners(), lambda _: None)
+    follower.begin(order(), is_retry=False)
+
+    ended = follower.look_around({SUBJECT})
+    token = Ledger(tmp_path).read(SUBJECT).attempts[-1].token
+    tool(tmp_path, "squeue", f"echo '5|CANCELLED|{SUBJECT}#{token}|n1'", monkeypatch)
+    clock.seconds += 20
+    ended += follower.look_around({SUBJECT})
+
+    assert [judgement.verdict for _, judgement in ended] == ["failed"]
+    assert (tmp_path / "logs/a.log").read_text().splitlines()[-1].startswith(words)
+
+
 def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row a submission; states have more words in accounting."""
     rows = f"5|RUNNING|{SUBJECT}#t0|n1\\n6|PENDING|{SUBJECT}#t1|(Resources)\\n"

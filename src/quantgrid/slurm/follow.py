@@ -176,10 +176,17 @@ class Follower:
             if judgement.end == "held":
                 self._not_before[entry.subject] = self._clock.monotonic_s() + _HELD_S
             self._say(entry.subject, f"{judgement.words}; the next SLURM job goes on")
+        if judgement.verdict is Verdict.FAILED and not judgement.is_own_word:
+            self._note(self._orders[entry.subject], f"failed: {judgement.words}.")
         if judgement.verdict is Verdict.DONE:
             self.ledger.forget(entry.subject)
         else:
             self._write(entry.with_newest(end=judgement.end))
+
+    def _note(self, order: Order, words: str) -> None:
+        """Add to a job's log what it cannot say itself: a person and the display look there."""
+        with suppress(OSError, IndexError), (self._root / order.logs[0]).open("a") as log:
+            log.write(f"{words}\n")
 
     def _say(self, subject: str, words: str) -> None:
         self._tell(f"{layout.subject_name(subject)}: {words}")
@@ -205,6 +212,7 @@ class Follower:
             job = self.queue.submit(words, script)
         except ConfigRefusal as error:
             self._write(entry.with_newest(end="refused"))
+            self._note(order, str(error))
             return Judgement(Verdict.FAILED, "refused", str(error))
         except Unanswered as fault:
             self._seen = None  # what was seen before says nothing of it

@@ -11,6 +11,7 @@ _OUTSIDE = frozenset(
 )
 """States in which SLURM ended a job for reasons of its own (squeue(1))."""
 
+_BY_ITSELF = "exit code"
 HANDED_OVER = "handed over"
 LOST = "lost"
 CANCELLED = "cancelled"
@@ -66,6 +67,11 @@ class Judgement(NamedTuple):
     end: str = ""
     words: str = ""
 
+    @property
+    def is_own_word(self) -> bool:
+        """Whether the job said itself how it ended."""
+        return self.end.startswith(_BY_ITSELF)
+
 
 _WAIT = Judgement(Verdict.WAIT)
 
@@ -93,7 +99,9 @@ def judge(it: Evidence, patience: Patience) -> Judgement:
 def _failed_by_itself(it: Evidence) -> Judgement:
     if it.code == Refusal.exit_code and it.is_held:
         return Judgement(Verdict.AGAIN, "held", "another process computes it")
-    return Judgement(Verdict.FAILED, f"exit code {it.code}", f"it ended with exit code {it.code}")
+    return Judgement(
+        Verdict.FAILED, f"{_BY_ITSELF} {it.code}", f"it ended with exit code {it.code}"
+    )
 
 
 def _without_word(it: Evidence, patience: Patience) -> Judgement:
