@@ -78,6 +78,15 @@ def test_submission_tells_its_code_after_sigterm(tmp_path: Path) -> None:
     assert Ledger(tmp_path).find_code(SUBJECT, "t0") == 75
 
 
+def test_controller_inside_a_job_forgets_the_job_and_knows_the_cluster() -> None:
+    """Otherwise what it submits would inherit the job's limits, or find no cluster at all."""
+    own = {"SLURM_JOB_ID": "1", "SRUN_CPUS": "2", "SLURM_CONF": "c", "PATH": "p"}
+
+    queue.leave_job(own)
+
+    assert own == {"SLURM_CONF": "c", "PATH": "p"}
+
+
 def test_submission_begins_once(tmp_path: Path) -> None:
     """A second start of the same one, as a requeue makes it, does nothing."""
     command = "echo x >> ran"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import controller, gated, laid, links, run, starts, until
+from slurm_grid import SMALL, controller, gated, laid, links, run, starts, until
 from working_copy import CELLS, GRID, WorkingCopy, lay, numbers
 
 DAY_S = 4
@@ -100,11 +100,14 @@ def test_chain_of_jobs_makes_one_result_and_uses_no_retry(
 def test_grid_completes_when_daemons_of_slurm_go_and_come(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Accounting is gone all the time, slurmctld for a while: nothing is lost or started twice."""
+    """Accounting is gone all the time, slurmctld for a while: nothing is lost or started twice.
+
+    Nobody asks accounting whether the account of a job exists: sbatch knows.
+    """
     copy = laid(tmp_path / "copy")
     gate = gated(copy, monkeypatch)
     cluster.kill("slurmdbd")
-    with controller(copy) as process:
+    with controller(copy, resources=(*SMALL, "slurm_account=lab")) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
         cluster.kill("slurmctld", signal.SIGTERM)
         until(lambda: b"did not answer" in (copy / "said").read_bytes(), copy)
@@ -129,10 +132,15 @@ sys.exit(1)
 def test_job_is_found_when_the_answer_of_sbatch_is_lost(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Applied, but the reply was lost: it is looked for by its token, also before it begins."""
+    """Applied, but the reply was lost: it is looked for by its token, also before it begins.
+
+    sinfo does not answer at all, and nobody needs it: SLURM knows its own default partition.
+    """
     copy = laid(tmp_path / "copy")
     shim = tmp_path / "bin/sbatch"
     shim.parent.mkdir()
+    (shim.parent / "sinfo").write_text("#!/bin/sh\nexit 1\n")
+    (shim.parent / "sinfo").chmod(0o755)
     real = cluster.call("which", "sbatch").strip()
     shim.write_text(LOST_REPLY.format(python=sys.executable, sbatch=real))
     shim.chmod(0o755)
