@@ -1,13 +1,15 @@
 """A person on a lab host: launch there, look on, stop, and ask the doctor first."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
 from slurm_cluster import Cluster
 from slurm_grid import command, controller, laid, links, run, starts, until
-from working_copy import WorkingCopy
+from working_copy import PROJECT, WorkingCopy
 
 TRUNK = "receipts/trunk/n0-s0/16384"
 
@@ -49,6 +51,29 @@ def test_controller_runs_as_a_job_when_launched_on_slurm(cluster: Cluster, tmp_p
     assert "ended" in copy.quantgrid("status").text
     assert len(list((copy / "results").glob("*/*/result.json"))) == 2
     assert set(starts(cluster, copy).values()) == {1}
+
+
+@pytest.mark.nightly
+def test_commands_of_the_guide_do_what_they_say(cluster: Cluster, tmp_path: Path) -> None:
+    """Each line of its first block, as it is typed, on a grid of two cells; none of them fails."""
+    copy = laid(tmp_path / "copy")
+    copy.edit("config/config.yaml", "grid: demo", "grid: two")
+    (copy / "slurm").symlink_to(copy / "profiles/slurm")  # as `make setup` links it elsewhere
+    block = (PROJECT / "docs/guides/slurm.md").read_text().split("```")[1]
+    said = {}
+    for line in block.replace("--partition=cpu", "--partition=gpu").strip().splitlines():
+        program, *words = shlex.split(line, comments=True)
+        if program != "make":
+            said[line] = copy.call(sys.executable, "-m", program, *words).text
+
+    texts = list(said.values())
+    assert len(texts) == 7, list(said)
+    assert "make 2" in texts[1]
+    assert "2/2 cells" in texts[2]
+    for text in texts[3:5]:
+        assert "There was nothing to do, so nothing runs." in text
+    assert "No controller runs in this working copy" in texts[6]
+    assert not cluster.jobs()
 
 
 @pytest.mark.nightly

@@ -14,6 +14,9 @@ _ASK_EVERY_S = 2.0
 _SILENCE_S = 70
 """After the last word of a controller on another host (`standing.SILENCE_S`), with a margin."""
 
+_ENDED = "ended"
+"""Holds the exit code of a controller that ended by itself."""
+
 _SCRIPT = """\
 #!/bin/sh
 # The controller of a working copy.  At its time limit SLURM kills it; the job that waits for its
@@ -32,6 +35,7 @@ fi
 : > {begun}
 {supervisor} "$name" {command}
 code=$?
+echo $code > {ended}
 [ -z "$next" ] || scancel "${{next%%;*}}"
 exit $code
 """
@@ -40,19 +44,24 @@ exit $code
 class Coordinator:
     """The job of a controller, seen like a process: `poll` gives None while it may still begin."""
 
-    def __init__(self, root: Path, job: str) -> None:
+    def __init__(self, root: Path, name: str, job: str) -> None:
         self.job, self.returncode = job, 0
+        self._ended = root / layout.slurm_file(name, _ENDED)
         self._queue = Queue(f"{name_of(root)}{CONTROLLER}")
         self._asked_s = float("-inf")
 
     def poll(self) -> int | None:
-        """None while SLURM has it; else 1, since it ended before it held the working copy."""
+        """None while SLURM has it; else its exit code, or 1 where it left none."""
         if time.monotonic() < self._asked_s + _ASK_EVERY_S:
             return None
         self._asked_s = time.monotonic()
-        live = {seen.job for seen in self._queue.look().values() if seen.is_live}
-        self.returncode = 0 if self.job in live else 1
-        return None if self.job in live else 1
+        if self.job in {seen.job for seen in self._queue.look().values() if seen.is_live}:
+            return None
+        try:
+            self.returncode = int(self._ended.read_text())
+        except (OSError, ValueError):
+            self.returncode = 1
+        return self.returncode
 
 
 def start(root: Path, name: str, command: Sequence[str], ask: Sequence[str]) -> Coordinator:
@@ -85,10 +94,11 @@ def start(root: Path, name: str, command: Sequence[str], ask: Sequence[str]) -> 
         words=shlex.join(words),
         script=shlex.quote(str(script)),
         begun=shlex.quote(str(root / layout.slurm_file(name, "begun"))),
+        ended=shlex.quote(str(root / layout.slurm_file(name, _ENDED))),
         name=shlex.quote(name),
         silence=_SILENCE_S,
         supervisor=shlex.join([sys.executable, "-P", "-m", "quantgrid.supervisor"]),
         command=shlex.join(command),
     )
     atomic.publish(script, text.encode())
-    return Coordinator(root, queue.submit(["sbatch", "--parsable", *words, str(script)], ""))
+    return Coordinator(root, name, queue.submit(["sbatch", "--parsable", *words, str(script)], ""))
