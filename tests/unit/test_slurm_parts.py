@@ -1,6 +1,7 @@
 """What SLURM is asked for, what its programs say, and what a submission leaves behind."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from checkpoint_parts import HandClock
 from quantgrid import layout, processes
 from quantgrid.errors import ConfigRefusal, PlatformFault, Unanswered
-from quantgrid.slurm import batch, queue
+from quantgrid.slurm import batch, coordinator, queue
 from quantgrid.slurm.batch import Ask, Order
 from quantgrid.slurm.follow import Follower, Manners
 from quantgrid.slurm.ledger import Entry, Ledger
@@ -265,6 +266,30 @@ def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert seen == {"t0": Seen("5", "RUNNING", "n1"), "t1": Seen("6", "PENDING", "(Resources)")}
     assert past_seen["t0"] == Seen("5", "CANCELLED", "n1")
     assert past_seen["t1"] == Seen("6", "TIMEOUT", "n2")
+
+
+@pytest.mark.parametrize(
+    ("code", "row", "polled"),
+    [("0", "", 0), ("78", "", 78), (None, "", 1), ("0", "5|RUNNING|x#c|n1", None)],
+)
+def test_controller_that_ran_as_a_job_has_its_own_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str | None, row: str, polled: int | None
+) -> None:
+    """Its script leaves it in a file; one that was killed left none."""
+    (tmp_path / "bin").mkdir()
+    tool(tmp_path / "bin", "sbatch", "echo 5", monkeypatch)
+    tool(tmp_path / "bin", "squeue", f"echo '{row}'", monkeypatch)
+    tool(tmp_path / "bin", "scancel", "exit 0", monkeypatch)
+    controller = coordinator.start(tmp_path, "c", ["true"], [])
+    if code is not None:
+        script = (tmp_path / layout.slurm_file("c", "controller")).read_text()
+        played = re.sub(
+            r"^\S+ -P -m quantgrid.supervisor .*$", f"(exit {code})", script, flags=re.M
+        )
+        done = subprocess.run(["/bin/sh"], input=played, text=True, check=False)
+        assert done.returncode == int(code)
+
+    assert controller.poll() == polled
 
 
 def test_queue_without_slurm_says_what_is_missing(
