@@ -109,7 +109,8 @@ class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
         super().__init__(workflow, logger)  # starts the thread that follows
 
     def __post_init__(self, test_mode: bool = False) -> None:
-        logger, self.logger = self.logger, _Trouble(self.logger)
+        logger: Any = self.logger
+        self.logger: Any = _Trouble(logger)
         super().__post_init__(test_mode)
         self.logger = logger
         self.run_uuid = self._follower.queue.name  # what its report asks accounting for

@@ -94,7 +94,7 @@ def _cores(job: Any) -> int | None:
 def _minutes(runtime: Any) -> int | None:
     if not runtime:
         return None
-    minutes: int = stock.utils.parse_time_to_minutes(runtime)
+    minutes: int = stock.minutes_of(runtime)
     return minutes
 
 

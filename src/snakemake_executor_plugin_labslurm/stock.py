@@ -40,4 +40,4 @@ def _load() -> ModuleType:
 
 
 plugin = _load()
-utils = importlib.import_module("snakemake_executor_plugin_slurm.utils")
+minutes_of = importlib.import_module(f"{plugin.__name__}.utils").parse_time_to_minutes
