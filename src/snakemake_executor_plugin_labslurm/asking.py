@@ -65,6 +65,7 @@ def of(
         WorkflowError: for resources that cannot be meant.
     """
     stock.plugin.validate_slurm_extra(job)
+    _refuse_clusters(job.resources)
     _refuse_ours(str(job.resources.get("slurm_extra") or ""))
     names = dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str"), _MARK)
     params = {**names, "account": account, "partition": partition, "workdir": None}
@@ -72,6 +73,15 @@ def of(
     words = shlex.split(line + stock.plugin.set_gres_string(job))
     last = max(number for number, word in enumerate(words) if word == _MARK)
     return Ask(tuple(words[last + 1 :]), _cores(job), _minutes(job.resources.get("runtime")))
+
+
+def _refuse_clusters(resources: Any) -> None:
+    named = [name for name in ("cluster", "clusters", "slurm_cluster") if resources.get(name)]
+    if named:
+        raise WorkflowError(
+            f"{named[0]} is {resources.get(named[0])!r}, and labslurm follows jobs of one cluster: "
+            "of another one it would see no job, and submit it again.  Set SLURM_CONF instead."
+        )
 
 
 def _refuse_ours(extra: str) -> None:

@@ -54,6 +54,12 @@ def test_options_by_which_submissions_are_found_are_refused(extra: str) -> None:
         asked(slurm_extra=extra)
 
 
+def test_another_cluster_is_refused() -> None:
+    """Jobs there would not be seen, would count as lost, and would run twice."""
+    with pytest.raises(WorkflowError, match="jobs of one cluster"):
+        asked(clusters="other")
+
+
 def test_time_limit_and_cores_are_known_to_the_job(tmp_path: Path) -> None:
     """Its own clock and its step need numbers, whatever was typed."""
     assert asked(runtime="2h", cpus_per_task=3)[1:] == (3, 120)
