@@ -117,7 +117,8 @@ def test_grid_completes_when_daemons_of_slurm_go_and_come(
 
     cluster.start("slurmdbd")
     until(lambda: starts(cluster, copy).total() >= 5, copy)  # slurmctld hands over what it kept
-    assert set(starts(cluster, copy).values()) == {1}
+    counted = starts(cluster, copy)
+    assert set(counted.values()) == {1}, f"{counted}\n{(copy / 'said').read_text()}"
 
 
 LOST_REPLY = """#!{python}
