@@ -90,7 +90,7 @@ def test_environment_finds_our_plugins_first(tmp_path: Path) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
     own = {**os.environ, "PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}"}
     subprocess.run([PROJECT / ".ci/ours-first"], env=own, check=True)
-    program = [tmp_path / "venv/bin/python", "-c", "import sys; print(*sys.path, sep='\\n')"]
+    program = [tmp_path / "venv/bin/python", "-I", "-c", "import sys; print(*sys.path, sep='\\n')"]
 
     places = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
 
