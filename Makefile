@@ -71,6 +71,10 @@ fix: $(VENV)/dev.stamp ## Mend what a program can mend: lint, formats, generated
 setup: $(VENV)/dev.stamp profiles ## Install everything, and let `snakemake --profile local` work as typed
 	@echo "== Ready.  Now: source $(VENV)/bin/activate"
 
+.PHONY: rehearse
+rehearse: $(VENV)/dev.stamp ## Play the grid on the doubles, then every incident, with a narrator (NIGHTLY=1: the long ones too)
+	@python -m rehearsal.narrator $(if $(NIGHTLY),--nightly)
+
 bench: $(VENV)/dev.stamp ## Run the benchmarks
 	@for each in bench/[a-z]*.py; do echo "== $$each"; python "$$each"; done
 

@@ -14,8 +14,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quantgrid import contract, diagnosis, errors, own_script
+
+if TYPE_CHECKING:
+    from rehearsal.narrator.scenes import Scene
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -116,36 +120,22 @@ def failure_kinds() -> str:
 
 def incidents() -> str:
     """Every incident that a test plays: what happened, what stops it, and what remains."""
-    files = sorted((ROOT / "tests" / "incidents").glob("test_*.py"))
-    return "\n\n".join(_incident(path) for path in files)
+    sys.path.append(str(ROOT))  # the narrator of `make rehearse` reads the same
+    from rehearsal.narrator import scenes
+
+    return "\n\n".join(map(_incident, scenes.all_of(ROOT / "tests" / "incidents")))
 
 
-def _incident(path: Path) -> str:
-    tree = ast.parse(path.read_text())
-    title, *parts = (ast.get_docstring(tree) or "").split("\n\n")
-    played = [
-        f"- {_first_line(node)}"
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    ]
-    said = [f"**{word}** {_lines(text)}" for word, text in map(_labelled, parts) if text]
-    test = f"Played by [{path.name}](tests/incidents/{path.name}):"
-    return "\n\n".join([f"## {title.rstrip('.')}", *said, "\n".join([test, "", *played])])
-
-
-def _labelled(part: str) -> tuple[str, str]:
-    word, mark, text = " ".join(part.split()).partition(": ")
-    is_label = bool(mark) and word in {"Incident", "Guard", "Guards", "Remains"}
-    return (f"{word}:", text) if is_label else ("", "")
+def _incident(scene: "Scene") -> str:
+    said = [f"**{label}:** {_lines(text)}" for label, text in scene.said.items()]
+    test = f"Played by [{scene.name}.py](tests/incidents/{scene.name}.py):"
+    played = "\n".join([test, "", *(f"- {line}" for line in scene.plays.values())])
+    return "\n\n".join([f"## {scene.title}", *said, played])
 
 
 def _lines(text: str) -> str:
     """One sentence a line."""
     return re.sub(r"(?<=[a-z)`])\. (?=[A-Z`])", ".\n", text)
-
-
-def _first_line(node: ast.FunctionDef) -> str:
-    return (ast.get_docstring(node) or node.name).split("\n\n")[0].replace("\n", " ")
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

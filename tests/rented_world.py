@@ -30,6 +30,7 @@ from quantgrid.rental.port import (
 )
 from quantgrid.rental.register import exit_bytes, sign_key
 from quantgrid.store import Entry
+from rehearsal import meters
 
 ACCOUNT = "lab/main"
 LIMITS = Limits(cap_s=86_400.0, grace_s=30.0, boot_s=600.0, create_s=120.0, visible_s=120.0)
@@ -78,6 +79,11 @@ class World:
         self.told: list[str] = []
         self.account = ACCOUNT
         self.is_dead: Callable[[str], bool] = lambda _: False
+        meters.add(self, self._measured)
+
+    def _measured(self) -> meters.Reading:
+        """Its machines end with it: none is left that costs something."""
+        return meters.Reading(self.now_s - BEGIN_S, self.bill() / 1e6)
 
     @property
     def alive(self) -> list["Rented"]:

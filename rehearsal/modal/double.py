@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rehearsal import meters
 from rehearsal.modal import keeper
 from rehearsal.modal.state import read, write
 
@@ -30,6 +31,7 @@ class Double:
     def __init__(self, root: Path, factor: float = 1.0) -> None:
         self.root, self.factor = root, factor
         self._process: subprocess.Popen[bytes] | None = None
+        self._begin_s = time.monotonic()
         root.mkdir(parents=True, exist_ok=True)
 
     # -- the process ------------------------------------------------------------------------------
@@ -42,6 +44,7 @@ class Double:
         with (self.root / "double.log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=_ROOT, stdout=log, stderr=log)
         until((self.root / "url").exists, "the double listens", self._said)
+        meters.add(self, self._measured)
 
     def _said(self) -> str:
         return (self.root / "double.log").read_text(errors="replace")[-2000:]
@@ -60,6 +63,7 @@ class Double:
 
     def close(self) -> None:
         """End the double and every process of every sandbox."""
+        meters.remove(self)
         self.crash()
         for path in (self.root / "boxes").glob("*/box.json"):
             process = read(path, {}).get("keeper", 0)
@@ -143,6 +147,10 @@ class Double:
             (box["device"], (box["ended_s"] or time.time()) - box["started_s"]) for box in boxes
         ]
         return float(sum(seconds * prices.get(device, 0) / 3600 for device, seconds in spans))
+
+    def _measured(self) -> meters.Reading:
+        scaled_s = (time.monotonic() - self._begin_s) * self.factor
+        return meters.Reading(scaled_s, self.bill() / 1e6, len(self.living()))
 
     def committed(self, volume: str) -> Path:
         """The committed tree of a volume."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rehearsal import meters
 from rehearsal.plain import client
 from rehearsal.plain.living import kill_all
 from rehearsal.plain.server import WORLD
@@ -26,6 +27,7 @@ class Double:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._begin_s = time.monotonic()
 
     @property
     def address(self) -> str:
@@ -45,7 +47,7 @@ class Double:
         while True:
             with suppress(OSError, client.NoReply):
                 self.ask("machines")
-                return
+                return meters.add(self, self._measured)
             if time.monotonic() > until_s or self._process.poll() is not None:
                 raise RuntimeError("the platform did not start")
             time.sleep(0.02)
@@ -58,6 +60,7 @@ class Double:
 
     def close(self) -> None:
         """End it with all its machines; nothing is left running."""
+        meters.remove(self)
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(10)
@@ -85,6 +88,12 @@ class Double:
     def billing(self) -> list[str]:
         """Ids of those that cost something now."""
         return [each["id"] for each in self.machines() if not each["ended_s"]]
+
+    def _measured(self) -> meters.Reading:
+        state = State.read(self.folder)  # from its disk: it may have crashed
+        scaled_s = (time.monotonic() - self._begin_s) * float(state.world["factor"])
+        usd = sum(each.cost_usd(time.time()) for each in state.machines.values())
+        return meters.Reading(scaled_s, usd, len(list(state.alive())))
 
     def bill_usd(self, account: str = _ACCOUNT) -> float:
         """What an account owes."""

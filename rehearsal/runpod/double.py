@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from rehearsal import meters
 from rehearsal.runpod.containers import processes_of
 
 _WITHIN_S = 60.0
@@ -29,6 +30,8 @@ class Double:
         self.process = self._serve()
         address = self._address()
         self.url, self.key = str(address["url"]), str(address["key"])
+        self._begin_s = float(self.show()["now_s"])
+        meters.add(self, self._measured)
 
     def _serve(self) -> subprocess.Popen[bytes]:
         words = [sys.executable, "-m", "rehearsal.runpod"]
@@ -83,6 +86,11 @@ class Double:
         """Every pod that still costs something: none may be left at the end."""
         return [each for each in self.pods if not each["ended_s"]]
 
+    def _measured(self) -> meters.Reading:
+        seen = self.show()
+        usd, billing = sum(seen["spent_usd"].values()), len(self.billing)
+        return meters.Reading(float(seen["now_s"]) - self._begin_s, usd, billing)
+
     def requests(self, operation: str = "") -> list[dict[str, Any]]:
         """What it was asked, the oldest first."""
         path = self.folder / "requests.jsonl"
@@ -112,6 +120,7 @@ class Double:
 
     def close(self) -> None:
         """End it and every process of its pods."""
+        meters.remove(self)
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait(_WITHIN_S)
