@@ -112,11 +112,15 @@ class Plan:
 
     def has_failed(self, cell: str) -> bool:
         """Whether the cell failed, or what it is made from."""
+        return bool(self.failed & self.made_from(cell))
+
+    def made_from(self, cell: str) -> set[str]:
+        """Fingerprints of the stages of a cell and of what they are made from."""
         made = [self.lineage.weights.get(cell), self.lineage.bases.get(cell.partition("/")[0])]
         stages = [self.lineage.cells[cell], *filter(None, made)]
         parents = {key for stage in stages for key in stage.parents.values()}
         own = {stage.fingerprint for stage in stages}
-        return bool(self.failed & (own | {key.rsplit("/", 2)[1] for key in parents}))
+        return own | {key.rsplit("/", 2)[1] for key in parents}
 
     def line(self) -> str:
         """The plan in one line, and one line that names stale cells if there are any."""

@@ -50,6 +50,38 @@ def find_announced() -> Grid | None:
     return _announced[-1] if _announced else None
 
 
+_stopped: list[bool] = []
+_concluding: list[str] = []
+_listeners: list[str] = []
+
+
+def note_stop() -> None:
+    """Tell this process that somebody asked it to stop."""
+    _stopped[:] = [True]
+
+
+def was_stopped() -> bool:
+    """Whether somebody asked this process to stop."""
+    return bool(_stopped)
+
+
+def will_conclude() -> None:
+    """A display of this process says the last words."""
+    _listeners[:] = ["display"]
+
+
+def conclude(lines: Sequence[str]) -> bool:
+    """Leave the last words of this process to its display; False when nobody would say them."""
+    _concluding[:] = lines
+    return bool(_listeners)
+
+
+def last_words() -> list[str]:
+    """The words that were left to the display, once."""
+    told, _concluding[:] = list(_concluding), []
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a progress file says; None where the script did not say."""

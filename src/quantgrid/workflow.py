@@ -322,8 +322,13 @@ class Workflow:
             stop(error)
 
     def end(self, *, is_done: bool) -> None:
-        """After the last job: whoever is named by `notify` hears how it ended."""
+        """After the last job: a person reads, and who is named by `notify` hears, how it ended."""
+        from quantgrid import summary  # a plan alone does not pay for it
+
         store = opened.of(self.settings, self.root).store
+        if self.plan:
+            is_rented = self.platform.rented is not None
+            summary.tell(self.plan, self.root, store, is_done=is_done, is_rented=is_rented)
         if is_done and self.plan:
             wanted = {cell.id: self._fingerprints[cell.id] for cell in self.plan.wanted}
             noticing.of_grid(self.grid, wanted, self.code, store)

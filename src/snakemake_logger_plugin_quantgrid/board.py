@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from quantgrid import terminal
 from quantgrid.clock import Clock
 from quantgrid.terminal import SENTENCES, Job, find_announced, job_owner
 from snakemake_logger_plugin_quantgrid.faces import Face
@@ -71,6 +72,7 @@ class Board:
         tally, self._tally = self._tally, None
         if tally is not None:
             self._face.concluded(tally, self._clock.monotonic_s())
+            self._face.say_last(terminal.last_words())
         self.clear()
 
     def clear(self) -> None:
@@ -95,8 +97,10 @@ class Board:
         if event == LogEvent.RUN_INFO:
             stats = vars(record)["stats"]
             self._tally = Tally(stats, find_announced(), self._clock.monotonic_s())
+            terminal.will_conclude()
         if self._tally is not None and str(record.msg).startswith(_STOPPING):
             self._tally.is_stopping = True
+            terminal.note_stop()
         if self._tally is None or (event not in _REPLACED and record.msg != _SELECTING):
             self._default.handle(record)
 

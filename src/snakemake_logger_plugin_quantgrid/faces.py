@@ -37,6 +37,9 @@ class Face(Protocol):
     def concluded(self, tally: Tally, now_s: float) -> None:
         """No job will follow."""
 
+    def say_last(self, lines: list[str]) -> None:
+        """What the run did, as the workflow sums it up; nothing when it does not."""
+
     def refresh(self, tally: Tally, now_s: float) -> None:
         """Show how far it is."""
 
@@ -74,6 +77,11 @@ class Lines:
         for line in recall(tally):
             self._say(line)
         self._say(overall_line(tally.overview(now_s), width=1000))
+
+    def say_last(self, lines: list[str]) -> None:
+        """Below the counts."""
+        for line in lines:
+            self._say(line)
 
     def refresh(self, tally: Tally, now_s: float) -> None:
         """Lines stand as they are."""
@@ -113,6 +121,11 @@ class Live:
             self._screen.write(f"{self._painted(line, _RED)}\n")
         line = overall_line(tally.overview(now_s), self._width())
         self._screen.write(f"{self._painted(line, _BOLD)}\n")
+
+    def say_last(self, lines: list[str]) -> None:
+        """Below the counts."""
+        for line in lines:
+            self._screen.write(f"{line}\n")
 
     def refresh(self, tally: Tally, now_s: float) -> None:
         """Draw the block for the terminal as it is now."""

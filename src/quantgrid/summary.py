@@ -1,0 +1,261 @@
+"""What a run did, for the eye that looks at the end: made, restored, refused, cost, what is next.
+
+One block for a run that is done, one that failed and one that was stopped; told from the plan that
+it began with and from what lies here now, so that it is true whoever did the work.
+"""
+
+import shlex
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from quantgrid import failures, layout, ledger, terminal
+from quantgrid.errors import FailureClass, QuantgridError
+from quantgrid.failures import Failure
+from quantgrid.plan import Plan, State
+from quantgrid.rental.register import Register
+from quantgrid.rental.spend import dollars
+from quantgrid.select import AnyCell
+from quantgrid.store import Store
+from quantgrid.wanted import local_results
+
+WIDTH = 80
+_LABEL = 10
+_MOST = 5
+_WORDS = {
+    FailureClass.REFUSAL: "refused",
+    FailureClass.BUDGET: "refused",
+    FailureClass.HELD: "held",
+    FailureClass.SCIENCE: "alarm",
+    FailureClass.PREEMPTION: "stopped",
+}
+"""What a failure is called, by its class; every other one failed."""
+
+Rows = Mapping[tuple[str, str], Mapping[str, str]]
+
+
+class Trouble(NamedTuple):
+    """A failure that keeps cells of this run from their results.
+
+    Args:
+        failure: As it was written down.
+        cells: The cells that have no result because of it.
+    """
+
+    failure: Failure
+    cells: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        """What it is called."""
+        return _WORDS.get(FailureClass(self.failure["class"]), "failed")
+
+
+class Summary(NamedTuple):
+    """How a run ended.
+
+    Args:
+        grid: Name of the grid.
+        is_done: Whether everything that was asked for is there.
+        was_stopped: Whether somebody asked it to stop.
+        current: Cells whose result was there before.
+        restored: Cells that the archive gave back.
+        made: Cells that were computed.
+        troubles: What keeps cells from their results, that of most cells first.
+        left: Cells without result that no failure keeps.
+        held: Cells that another controller computes.
+        doubted: Cells made or restored now whose verdict is not VALID, with the verdict.
+        cost: What it did cost, in words.
+    """
+
+    grid: str
+    is_done: bool
+    was_stopped: bool
+    current: int
+    restored: tuple[str, ...]
+    made: tuple[str, ...]
+    troubles: tuple[Trouble, ...]
+    left: tuple[str, ...]
+    held: int
+    doubted: tuple[tuple[str, str], ...]
+    cost: str
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in one word or two."""
+        if self.is_done:
+            return "done"
+        return "stopped" if self.was_stopped or not self.troubles else "not done"
+
+
+def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) -> Summary:
+    """Look at what is here after a run.
+
+    Args:
+        plan: What the run began with.
+        root: The working copy.
+        store: That of the archive, which has the books of rented machines.
+        is_done: What Snakemake says.
+        is_rented: Whether the platform rents machines.
+    """
+    rows = ledger.read(root / layout.LEDGER)
+    here, lacking = _split(plan, root, rows)
+    by_state = {state: [c.id for c in here if plan.state(c) is state] for state in State}
+    made = (*by_state[State.MAKE], *by_state[State.EVALUATE])
+    restored = tuple(by_state[State.RESTORE])
+    troubles = tuple(_troubles(plan, lacking, failures.all_of(root)))
+    kept = {cell for trouble in troubles for cell in trouble.cells}
+    return Summary(
+        grid=plan.lineage.grid.name,
+        is_done=is_done,
+        was_stopped=terminal.was_stopped(),
+        current=len(by_state[State.CURRENT]),
+        restored=restored,
+        made=made,
+        troubles=troubles,
+        left=tuple(cell.id for cell in lacking if cell.id not in kept),
+        held=len(plan.elsewhere),
+        doubted=tuple(_doubted(plan, rows, (*made, *restored))),
+        cost=_cost(plan, rows, made, store if is_rented else None),
+    )
+
+
+def _split(plan: Plan, root: Path, rows: Rows) -> tuple[list[AnyCell], list[AnyCell]]:
+    """The wanted cells whose result is here, and the others.
+
+    A result that the ledger knows is here when its file is; where another one was in the way, the
+    file itself is read.
+    """
+    in_the_way = [cell for cell in plan.wanted if plan.is_folded_over(cell)]
+    read = local_results(root, in_the_way)
+    here: list[AnyCell] = []
+    lacking: list[AnyCell] = []
+    for cell in plan.wanted:
+        fingerprint = plan.lineage.cells[cell.id].fingerprint
+        path = root / layout.RESULT.format(base=cell.base, variant=cell.variant)
+        is_ours = read.get(cell.id, fingerprint) == fingerprint
+        is_known = plan.state(cell) is State.CURRENT or (cell.id, fingerprint) in rows
+        (here if is_ours and is_known and path.exists() else lacking).append(cell)
+    return here, lacking
+
+
+def _troubles(
+    plan: Plan, lacking: Sequence[AnyCell], known: Iterable[Failure]
+) -> Iterator[Trouble]:
+    kept_by: dict[str, list[str]] = {}
+    for cell in lacking:
+        for fingerprint in plan.made_from(cell.id):
+            kept_by.setdefault(fingerprint, []).append(cell.id)
+    found = [Trouble(each, tuple(kept_by.get(each["fingerprint"], ()))) for each in known]
+    yield from sorted((each for each in found if each.cells), key=lambda each: -len(each.cells))
+
+
+def _doubted(plan: Plan, rows: Rows, cells: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for cell in cells:
+        row = rows.get((cell, plan.lineage.cells[cell].fingerprint))
+        if row and row["verdict"] in {"SUSPECT", "INVALID"}:
+            yield cell, row["verdict"]
+
+
+def _cost(plan: Plan, rows: Rows, made: Iterable[str], store: Store | None) -> str:
+    """What machines did cost for the grid so far, or what records say that they did."""
+    if store is not None:
+        books, grid = Register(store).books(), plan.lineage.grid.name
+        spent = sum(span.cost for span in books.spent() if span.grid == grid)
+        owed = sum(span.cost for span in books.owed(time.time()) if span.grid == grid)
+        more = f", and up to {dollars(owed)} for machines that still run" if owed else ""
+        return f"{dollars(spent)} for machines of this grid so far{more}"
+    keys = [(cell, plan.lineage.cells[cell].fingerprint) for cell in made]
+    told = [float(rows[key]["cost_usd"]) for key in keys if rows[key]["cost_usd"]]
+    return f"${sum(told):.2f} for what was made" if told else "nothing was rented"
+
+
+# -- how it reads ---------------------------------------------------------------------------------
+
+
+def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str]:
+    """The block, within `width` columns where ids and paths allow.
+
+    Args:
+        told: How it ended.
+        command: What was typed: the same goes on.
+        width: Of the terminal.
+    """
+    parts = [("summary", f"{told.grid}: {told.outcome}; {_counts(told)}")]
+    parts += [part for trouble in told.troubles[:_MOST] for part in _of_trouble(trouble)]
+    if more := len(told.troubles) - _MOST:
+        parts += [("", f"and {more} more: `quantgrid status`")] if more > 0 else []
+    if told.held:
+        parts.append(("held", f"{told.held} by another controller; the same command brings them"))
+    parts += [(verdict.lower(), cell) for cell, verdict in told.doubted[:_MOST]]
+    if (more := len(told.doubted) - _MOST) > 0:
+        parts.append(("", f"and {more} more that no average contains: `quantgrid status`"))
+    parts.append(("cost", told.cost))
+    found = [line for label, text in parts for line in _wrapped(label, text, width)]
+    found += [f"{'next':<{_LABEL}}{each}" for each in _next(told)]
+    again = f"{'again':<{_LABEL}}{shlex.join(command)}"  # never broken: it is copied
+    return found if told.is_done else [*found, again]
+
+
+def _counts(told: Summary) -> str:
+    counts = {
+        "made": len(told.made),
+        "restored": len(told.restored),
+        "there before": told.current,
+        "not asked for" if told.is_done else "still to do": len(told.left),
+    }
+    return ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "no cells"
+
+
+def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
+    failure = trouble.failure
+    behind = len([cell for cell in trouble.cells if cell != failure["cell"]])
+    waits = f" ({behind} cell{'s' if behind > 1 else ''} wait for it)" if behind else ""
+    yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
+    yield "", terminal.printable(str(failure["message"]))
+    if failure["log"]:
+        yield "", f"log: {failure['log']}"
+
+
+def _next(told: Summary) -> Iterator[str]:
+    if told.doubted:
+        yield f"quantgrid why {told.doubted[0][0]}"
+    if told.is_done:
+        if not told.left:
+            yield f"look at {layout.PAGE.format(grid=told.grid)}"
+        return
+    for trouble in told.troubles[:1]:
+        yield f"quantgrid why {trouble.failure['cell']}"
+        if trouble.failure["is_remembered"]:
+            yield f"quantgrid retry {trouble.failure['cell']}, once it is mended"
+
+
+def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
+    found = textwrap.wrap(
+        text, max(width - _LABEL, 20), break_long_words=False, break_on_hyphens=False
+    )
+    for line in found or [""]:
+        yield f"{label:<{_LABEL}}{line}".rstrip()
+        label = ""
+
+
+def tell(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) -> None:
+    """Say it last of all; what cannot be told must not hide how the run ended."""
+    try:
+        told = of(plan, root, store, is_done=is_done, is_rented=is_rented)
+    except QuantgridError as error:
+        print(f"no summary: {error}", file=sys.stderr)
+        return
+    block = lines(told, _typed())
+    if not terminal.conclude(block):
+        print("\n".join(block), file=sys.stderr, flush=True)
+
+
+def _typed() -> list[str]:
+    """What a person typed to start this process."""
+    program, *words = sys.argv
+    name = Path(program).name
+    return ["snakemake" if name.endswith(".py") else name, *words]

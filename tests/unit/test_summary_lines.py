@@ -1,0 +1,73 @@
+"""The block at the end of a run: one form, whatever happened, in eighty columns."""
+
+from typing import Any
+
+import pytest
+
+from quantgrid.summary import Summary, Trouble, lines
+
+COMMAND = ("snakemake", "--profile", "runpod", "--config", "select=bits<=3 and method=gptq")
+NOTHING = Summary("demo", True, False, 0, (), (), (), (), 0, (), "nothing was rented")
+
+
+def failure(**changes: Any) -> dict[str, Any]:
+    """A failure as it is kept."""
+    known = {"class": "code", "cell": "n0-s0/16384", "stage": "trunk", "message": "KeyError: 'lr'"}
+    return {**known, "is_remembered": True, "log": "logs/a.log", "fingerprint": "f", **changes}
+
+
+def told(**changes: Any) -> str:
+    """The block of a run that differs from an empty one."""
+    return "\n".join(lines(NOTHING._replace(**changes), COMMAND))
+
+
+def test_block_leads_to_the_page_when_all_is_there() -> None:
+    """Counts that are nothing are not said."""
+    assert told(made=("a/b",), current=2) == (
+        "summary   demo: done; 1 made, 2 there before\n"
+        "cost      nothing was rented\n"
+        "next      look at results/demo.html"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "word"),
+    [("refusal", "refused"), ("budget", "refused"), ("science", "alarm"), ("device", "failed"),
+     ("preemption", "stopped"), ("held", "held")],
+)  # fmt: skip
+def test_block_calls_a_failure_by_its_class(kind: str, word: str) -> None:
+    """The same word in every place, and the same next step."""
+    trouble = Trouble(failure(**{"class": kind}), ("n0-t1k-s0/none", "n0-t1k-s0/rtn"))
+    block = told(is_done=False, troubles=(trouble,))
+
+    assert f"{word:<10}n0-s0/16384, trunk (2 cells wait for it)" in block
+    assert "          KeyError: 'lr'\n          log: logs/a.log" in block
+    assert "next      quantgrid why n0-s0/16384" in block
+    assert block.endswith(
+        "again     snakemake --profile runpod --config 'select=bits<=3 and method=gptq'"
+    )
+
+
+def test_block_fits_eighty_columns_when_a_message_is_long() -> None:
+    """Words wrap below their label; what is copied is never broken."""
+    trouble = Trouble(failure(message="refused: a shard is short; " * 12), ("n0/x",))
+    block = told(is_done=False, troubles=(trouble,), held=3, left=("n0/y",))
+
+    wrapped = [line for line in block.splitlines() if not line.startswith("again")]
+    assert max(map(len, wrapped)) <= 80
+    assert "held      3 by another controller" in block
+    assert "not done; 1 still to do" in block
+
+
+def test_block_names_five_of_many_and_counts_the_rest() -> None:
+    """A mistake in a script is not told a thousand times."""
+    many = tuple(Trouble(failure(cell=f"n0/{n}"), (f"n0/{n}",)) for n in range(9))
+    block = told(
+        is_done=False, troubles=many, doubted=tuple((f"n1/{n}", "SUSPECT") for n in range(7))
+    )
+
+    assert block.count("KeyError") == 5
+    assert "and 4 more: `quantgrid status`" in block
+    assert block.count("suspect   ") == 5
+    assert "and 2 more that no average contains" in block
+    assert "next      quantgrid why n1/0" in block
