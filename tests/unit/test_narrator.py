@@ -76,7 +76,7 @@ def test_grid_scenes_exist(platform: str) -> None:
 
 
 def test_narrator_tells_what_was_stopped_and_what_was_not(scene: Path) -> None:
-    """Time and money of a test's own doubles are heard; a failed play is NOT STOPPED, everywhere."""
+    """Time and money of a test's own doubles are heard; a failed play is NOT STOPPED."""
     plays = [news.play for news in playing.played([str(scene)], 0) if news.play]
 
     assert [(play.outcome, play.scaled_s, play.usd) for play in plays] == [
