@@ -92,7 +92,7 @@ class Double:
     def _measured(self) -> meters.Reading:
         state = State.read(self.folder)  # from its disk: it may have crashed
         scaled_s = (time.monotonic() - self._begin_s) * float(state.world["factor"])
-        usd = sum(each.cost_usd(time.time()) for each in state.machines.values())
+        usd = sum(each.cost_microusd(time.time()) for each in state.machines.values()) / 1e6
         return meters.Reading(scaled_s, usd, len(list(state.alive())))
 
     def bill_usd(self, account: str = _ACCOUNT) -> float:
