@@ -12,7 +12,7 @@ import configparser
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,6 +138,56 @@ def _lines(text: str) -> str:
     return re.sub(r"(?<=[a-z)`])\. (?=[A-Z`])", ".\n", text)
 
 
+def messages() -> str:
+    """Every sentence of a refusal or fault that code spells, with its advice."""
+    kinds = {each.__name__: each for each in _descendants(errors.QuantgridError)}
+    found = {
+        row
+        for path in sorted((ROOT / "src" / "quantgrid").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (row := _message(node, kinds))
+    }
+    return _table(("class", "what you read", "what to do"), sorted(found))
+
+
+def _message(
+    node: ast.AST, kinds: Mapping[str, type[errors.QuantgridError]]
+) -> tuple[str, str, str] | None:
+    """Class, sentence and advice of a call that makes an error; None for any other node."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    what = _spelled(node.args[0])
+    if name not in kinds or not what:
+        return None
+    advice = next((_spelled(each.value) for each in node.keywords if each.arg == "do"), "")
+    return name, f"{kinds[name].word}: {what}", advice
+
+
+def _spelled(node: ast.expr) -> str:
+    """A text as it reads, with `...` for what only the moment knows."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return " ".join(text.split()).replace("|", "\\|")
+        case ast.JoinedStr(values=values):
+            return "".join(_spelled(each) or "..." for each in values)
+        case ast.BinOp(left=left, right=right):
+            return _spelled(left) + _spelled(right)
+    return ""
+
+
+def platforms() -> str:
+    """Settings of platforms whose file says where their value comes from."""
+    line = re.compile(r"^ *-? *([\w]+): +([^#{}]*?) +# (.+)$")
+    rows = [
+        (path.stem, f"`{found[1]}`", found[2] or "", found[3].replace("|", "\\|"))
+        for path in sorted((ROOT / "config" / "platforms").glob("*.yaml"))
+        for text in path.read_text().splitlines()
+        if (found := line.match(text))
+    ]
+    return _table(("file", "setting", "value", "what for, or who says so"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "contract": contract_table,
     "exit-codes": exit_codes,
@@ -150,6 +200,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "decisions": decisions,
     "places": places,
     "incidents": incidents,
+    "messages": messages,
+    "platforms": platforms,
 }
 
 

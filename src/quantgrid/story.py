@@ -1,11 +1,12 @@
 """The whole story of a cell, from what this working copy, its volume and the archive know."""
 
 import os
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quantgrid import failures, hold, layout, links, masking
+from quantgrid import failures, hold, layout, links, masking, verdicts
 from quantgrid.archive import Archive
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
@@ -45,9 +46,13 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         "archive": place.archive.store.address,
         "archived": told[-1]["archived"],
         "result": _result(place.root, cell),
+        "verdict": _verdict(place, last),
+        "made_from": sorted(
+            {layout.owner_of(key) for _, s in stages for key in s.parents.values()}
+        ),
         "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
         "stages": told,
-        "do": _next_step(cell, told),
+        "do": _next_step(cell, told, is_here=_result(place.root, cell) is not None),
     }
 
 
@@ -93,18 +98,31 @@ def _masked(failure: failures.Failure | None) -> dict[str, Any] | None:
     }
 
 
+def _parents(stages: list[tuple[str, Stage]]) -> set[str]:
+    return {layout.owner_of(key) for _, stage in stages for key in stage.parents.values()}
+
+
+def _verdict(place: Place, stage: Stage) -> dict[str, Any] | None:
+    """The newest verdict on the record of a cell; None for what no judge looks at."""
+    record = place.archive.find_record(stage.record)
+    found = record and record["kind"] == "cells" and verdicts.find_newest(place.archive, record)
+    return dict(found) if found else None
+
+
 def _result(root: Path, cell: str) -> str | None:
     base, variant = cell.split("/")
     path = root / layout.RESULT.format(base=base, variant=variant)
     return str(path) if path.is_file() else None
 
 
-def _next_step(cell: str, stages: list[dict[str, Any]]) -> str:
+def _next_step(cell: str, stages: list[dict[str, Any]], *, is_here: bool) -> str:
     base, variant = cell.split("/")
     target = layout.RESULT.format(base=base, variant=variant)
     is_milestone = stages[-1]["stage"] == "trunk"
     if stages[-1]["archived"] and is_milestone:
         return "Nothing: its record is archived."
+    if stages[-1]["archived"] and is_here:
+        return "Nothing: its record is archived, and its result is here."
     if stages[-1]["archived"]:
         return f"Nothing: its record is archived; `snakemake --profile local {target}` folds it."
     for stage in stages:
@@ -127,11 +145,53 @@ def lines(told: Mapping[str, Any]) -> list[str]:
     text += [f"fingerprint  {told['fingerprint']}"]
     text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
     text.append(f"result       {told['result'] or 'not folded here'}")
+    text += _verdict_lines(told["verdict"]) if told["verdict"] else []
     text.append(f"held         {told['hold'] or 'by nobody'}")
     for stage in told["stages"]:
         text += _stage_lines(stage)
-    spec = ", ".join(f"{name} {value}" for name, value in told["spec"].items())
-    return [*text, f"spec         {spec}", f"next         {told['do']}"]
+    if told["made_from"]:
+        text += _wrapped("made from", ", ".join(told["made_from"]))
+    text += [line for name, value in told["spec"].items() for line in _spec_lines(name, value)]
+    return [*text, *_wrapped("next", told["do"])]
+
+
+def _verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
+    """Word and reason, then what was seen; who looks at a VALID cell wants no list."""
+    text = _wrapped("verdict", f"{verdict['verdict']} {verdict.get('reason') or ''}".rstrip())
+    answers = [each for each in verdict.get("evidence") or () if each["verdict"] != "VALID"]
+    for each in answers:
+        text += _wrapped(
+            "  question", f"{each['question']}: {each['verdict']}, seen {each['seen']}"
+        )
+    return text
+
+
+def _spec_lines(name: str, value: Any) -> list[str]:
+    """What is asked for, without what was left at nothing."""
+    if not isinstance(value, Mapping):
+        return [] if value is None else _wrapped("spec", f"{name}: {value}")
+    return _wrapped("spec", f"{name}: {', '.join(_flat('', value))}")
+
+
+def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[str]:
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield from _flat(f"{prefix}{name}.", inner)
+        elif inner is not None:
+            yield f"{prefix}{name} {inner}"
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """A text beside its label, in eighty columns where ids and paths allow."""
+    lead, room = f"{label:<12} ", 80
+    return textwrap.wrap(
+        text,
+        room,
+        initial_indent=lead,
+        subsequent_indent=" " * 13,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
@@ -149,15 +209,17 @@ def _stage_lines(stage: Mapping[str, Any]) -> list[str]:
     counts = stage["counters"]
     facts = [
         "archived" if stage["archived"] else "not archived",
-        f"{counts['links']} links, {counts['interruptions']} interruptions, "
-        f"{counts['failures']} failures",
+        ", ".join(
+            f"{counts[each]} {each if counts[each] != 1 else each[:-1]}"
+            for each in ("links", "interruptions", "failures")
+        ),
     ]
     facts += [f"newest checkpoint {stage['checkpoint']}"] if stage["checkpoint"] else []
     planned = stage["planned_links"]
     facts += [] if planned is None else [f"{planned} more links at this speed"]
     facts += [f"held by {stage['hold']}"] if stage["hold"] else []
-    head = f"stage        {stage['stage']} of {stage['owner']}: {'; '.join(facts)}"
-    return [head, *(f"  link       {_link_line(link)}" for link in stage["links"])]
+    head = _wrapped("stage", f"{stage['stage']} of {stage['owner']}: {'; '.join(facts)}")
+    return [*head, *(f"  link       {_link_line(link)}" for link in stage["links"])]
 
 
 def _link_line(link: links.Link) -> str:

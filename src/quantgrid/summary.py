@@ -25,6 +25,7 @@ from quantgrid.wanted import local_results
 WIDTH = 80
 _LABEL = 10
 _MOST = 5
+_LOG = "log: "
 _WORDS = {
     FailureClass.REFUSAL: "refused",
     FailureClass.BUDGET: "refused",
@@ -106,7 +107,8 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
     by_state = {state: [c.id for c in here if plan.state(c) is state] for state in State}
     made = (*by_state[State.MAKE], *by_state[State.EVALUATE])
     restored = tuple(by_state[State.RESTORE])
-    troubles = tuple(_troubles(plan, lacking, failures.all_of(root)))
+    known = (_placed(each, root) for each in failures.all_of(root))
+    troubles = tuple(_troubles(plan, lacking, known))
     kept = {cell for trouble in troubles for cell in trouble.cells}
     return Summary(
         grid=plan.lineage.grid.name,
@@ -140,6 +142,11 @@ def _split(plan: Plan, root: Path, rows: Rows) -> tuple[list[AnyCell], list[AnyC
         is_known = plan.state(cell) is State.CURRENT or (cell.id, fingerprint) in rows
         (here if is_ours and is_known and path.exists() else lacking).append(cell)
     return here, lacking
+
+
+def _placed(failure: Failure, root: Path) -> Failure:
+    """The failure with the place of its log as it is typed in the working copy."""
+    return {**failure, "log": str(failure["log"] or "").removeprefix(f"{root}/")}
 
 
 def _troubles(
@@ -217,7 +224,7 @@ def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
     yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
     yield "", terminal.printable(str(failure["message"]))
     if failure["log"]:
-        yield "", f"log: {failure['log']}"
+        yield "", f"{_LOG}{failure['log']}"
 
 
 def _next(told: Summary) -> Iterator[str]:
@@ -234,9 +241,11 @@ def _next(told: Summary) -> Iterator[str]:
 
 
 def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
-    found = textwrap.wrap(
-        text, max(width - _LABEL, 20), break_long_words=False, break_on_hyphens=False
-    )
+    """A text beside its label; the place of a log stays whole, to be copied."""
+    room = max(width - _LABEL, 20)
+    is_place = text.startswith(_LOG)
+    found = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    found = [text] if is_place else found
     for line in found or [""]:
         yield f"{label:<{_LABEL}}{line}".rstrip()
         label = ""

@@ -99,6 +99,7 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
 
     held = f"process {os.getpid()} on {os.uname().nodename} in /elsewhere, since "
     assert f"\nheld         {held}" in said
-    assert f"; held by {held}" in next(line for line in said.splitlines() if " trunk of " in line)
+    (stage,) = [part for part in said.split("\nstage ") if " trunk of " in part]
+    assert f"; held by {held}" in " ".join(f"{stage} ".split()) + " "
     assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
     assert "5,000 tokens" in said

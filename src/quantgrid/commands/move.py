@@ -55,6 +55,7 @@ def main(options: argparse.Namespace) -> int:
         "platform": platform.name,
         "moved": moved,
         "archive": archive.store.address,
+        "is_done": not pending,
         "do": f"a cell that is made from it, with --config {config}"
         if is_milestone
         else f"snakemake --profile {platform.name} {_target(options.cell)} --config {config}",
@@ -112,6 +113,8 @@ def _lines(told: dict[str, Any], archive: Archive) -> list[str]:
         f"after {each['links']} links, to {each['key']}"
         for each in told["moved"]
     ]
+    if told["is_done"]:
+        return [f"Nothing to move: {told['cell']} is done, and the archive brings it anywhere."]
     text += [] if text else [f"Nothing of {told['cell']} is kept here: it starts from its parents."]
     if not archive.store.is_remote:
         text.append(f"note   {told['platform']} must see the folder {told['archive']}")

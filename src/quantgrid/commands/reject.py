@@ -2,6 +2,7 @@
 
 import argparse
 import getpass
+import json
 from pathlib import Path
 
 from quantgrid import judging
@@ -20,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", help="who rejects it; default: who is logged in")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument("--archive", help="address; that of config/config.yaml by default")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -40,5 +42,10 @@ def main(options: argparse.Namespace) -> int:
         for record in judging.results(root, options.cells)
     ]
     judging.bring(root, found)
-    print(f"rejected {', '.join(options.cells)}; the next `snakemake` makes table and page anew")
+    if options.json:
+        told = [{"cell": cell, "reason": reason, "by": by} for cell in options.cells]
+        print(json.dumps(told, indent=2))
+    else:
+        names = ", ".join(options.cells)
+        print(f"rejected {names}; the next `snakemake` makes table and page anew")
     return 0

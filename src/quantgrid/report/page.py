@@ -19,6 +19,7 @@ from quantgrid.report import (
     prose,
     provenance,
     sections,
+    spending,
 )
 from quantgrid.report.records import Grid, Wanted
 
@@ -37,14 +38,18 @@ TITLES = {
     "cells": "All cells",
     "own": "Programs of their own",
     "doubted": "Suspect and invalid cells",
+    "costs": "Where it ran, and what it took",
     "provenance": "Provenance",
     "limits": "What these numbers do not say",
     "glossary": "Glossary",
 }
 """Sections by id; the list of contents and the headings read the same."""
 
-OF_EVERY_GRID = ("own", "doubted", "provenance", "limits")
+OF_EVERY_GRID = ("own", "doubted", "costs", "provenance", "limits")
 """Sections that do not speak of models and their forms."""
+
+HEADLINE = "damage"
+"""The plot that answers first: what rounding costs, and how that grows with training."""
 
 ALWAYS, WIDE_ONLY, ON_DEMAND = "", "screen", "more"
 
@@ -161,6 +166,7 @@ def _of_models(
         **_headline(grid),
         **_sections(sections.named(grid), laws),
         figures=[_figure(drawing) for drawing in drawings],
+        headline=HEADLINE,
         shown=SHOWN,
         rows=_rows(table, grid),
         glossary=glossary.terms(grid),
@@ -180,6 +186,7 @@ def _of_programs(name: str, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
         "laws": {"num_laws": 0},
         "bits": {"sentences": []},
         "headline_family": "",
+        "headline": HEADLINE,
     }
 
 
@@ -194,6 +201,9 @@ def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str,
         "doubts": doubted.doubts(grid),
         "verdict_at": [column.name for column in SHOWN].index("verdict"),
         "limitations": judged + ([OWN_LIMIT] if rows else []),
+        "costs": spending.sheet_of(
+            [*(cell.record for cell in grid.cells), *(row.record for row in rows)]
+        ),
         "programs": own.sheets(rows),
         "num_programs": len(rows),
     }
