@@ -42,6 +42,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _log(options: argparse.Namespace, part: str) -> Path:
+    """Pytest's own words, beside the page."""
+    options.page.parent.mkdir(parents=True, exist_ok=True)
+    return Path(options.page.with_suffix(f".{part}.log"))
+
+
 def _grids(options: argparse.Namespace, voice: Voice) -> dict[str, Play]:
     """A whole small grid on each double, by platform."""
     if options.no_grid:
@@ -49,7 +55,9 @@ def _grids(options: argparse.Namespace, voice: Voice) -> dict[str, Play]:
     voice.title("A grid of 14 cells, from text to table, on this machine and on each double")
     platforms = {test.rpartition("::")[2]: name for name, test in playing.GRIDS.items()}
     found: dict[str, Play] = {}
-    for news in playing.played([*playing.GRIDS.values()], options.workers):
+    for news in playing.played(
+        [*playing.GRIDS.values()], options.workers, log=_log(options, "grids")
+    ):
         if news.play:
             found[platforms[news.play.name]] = news.play
             voice.grid(platforms[news.play.name], news.play)
@@ -64,7 +72,8 @@ def _incidents(options: argparse.Namespace, voice: Voice) -> list[Act]:
     plays: list[Play] = []
     told: list[str] = []
     files = [str(playing.INCIDENTS / f"{each.name}.py") for each in known]
-    for news in playing.played(files, options.workers, nightly=options.nightly):
+    log = _log(options, "incidents")
+    for news in playing.played(files, options.workers, log=log, nightly=options.nightly):
         for test in news.collected:
             waiting.setdefault(Path(test.partition("::")[0]).stem, set()).add(test)
         if news.play:

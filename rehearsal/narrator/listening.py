@@ -82,11 +82,12 @@ class _Teller:
 
 
 def _words(reports: list[pytest.TestReport]) -> str:
-    """Why it was skipped, or the last line of why it failed."""
+    """Why it was skipped, or the first and the last line of why it failed."""
     for report in reports:
         if report.skipped and isinstance(report.longrepr, tuple):
             return str(report.longrepr[2]).removeprefix("Skipped: ")
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
-            return str(crash.message if crash else report.longrepr).partition("\n")[0]
+            lines = str(crash.message if crash else report.longrepr).strip().splitlines()
+            return " ... ".join(dict.fromkeys([lines[0], lines[-1]]))
     return ""

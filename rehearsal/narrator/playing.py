@@ -35,19 +35,22 @@ class Broken(Exception):
     """Pytest itself could not play: no test was told of, or it ended by an error of its own."""
 
 
-def played(tests: list[str], workers: int, *, nightly: bool = False) -> Iterator[News]:
+def played(
+    tests: list[str], workers: int, *, log: Path | None = None, nightly: bool = False
+) -> Iterator[News]:
     """Play tests and tell of each as soon as it is over.
 
     Args:
         tests: As pytest takes them.
         workers: How many are played at once.
+        log: Where pytest's own words go; nowhere by default.
         nightly: The long ones too.
 
     Raises:
         Broken: with the last lines of pytest.
     """
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
-        news, log = Path(folder) / "news.jsonl", Path(folder) / "pytest.log"
+        news, log = Path(folder) / "news.jsonl", log or Path(folder) / "pytest.log"
         news.touch()
         words = [sys.executable, "-m", "pytest", "-p", "rehearsal.narrator.listening"]
         words += ["--narrate", str(news), "--numprocesses", str(workers), "--dist", "loadfile"]

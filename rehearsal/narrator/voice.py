@@ -45,11 +45,12 @@ class Voice:
         """An incident was played."""
         self._say("")
         self._paragraph(act.scene.title, f"{number:>3}/{whole:<2} ")
-        self._paragraph(act.scene.said.get("Incident", ""), _INDENT)
+        self._paragraph(act.scene.incident, _INDENT)
         for line, plays in act.by_test():
             self._played(line, plays)
         self._say(_INDENT + self._painted(act.outcome, act.outcome) + self._after(act))
-        self._paragraph(f"by {act.scene.guards}", _INDENT)
+        self._paragraph(act.scene.guards, f"{_INDENT}guard: ")
+        self._paragraph(act.scene.said.get("Remains", ""), f"{_INDENT}remains: ")
 
     def _after(self, act: Act) -> str:
         return "" if act.outcome == "not played" else f" after {_sum(act)}"

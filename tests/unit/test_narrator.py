@@ -114,7 +114,7 @@ def test_page_needs_no_network_and_escapes(tmp_path: Path) -> None:
     text = (tmp_path / "deep" / "r.html").read_text()
     assert "<script" not in text
     assert "http" not in text
-    assert "a &lt;b&gt; &amp; <code>c</code>." in text
+    assert "A &lt;b&gt; &amp; <code>c</code>." in text
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["r.html"]
 
 
