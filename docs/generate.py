@@ -138,6 +138,15 @@ def _lines(text: str) -> str:
     return re.sub(r"(?<=[a-z)`])\. (?=[A-Z`])", ".\n", text)
 
 
+def guards() -> str:
+    """Guards that a nightly takes out, each with the test that has to fall."""
+    sys.path.append(str(ROOT / "tests"))
+    from guards.removed import MUTATIONS
+
+    rows = [(each.guard, f"`{each.file}`", f"`{each.test}`") for each in MUTATIONS]
+    return _table(("guard", "taken out of", "what falls"), rows)
+
+
 def messages() -> str:
     """Every sentence of a refusal or fault that code spells, with its advice."""
     kinds = {each.__name__: each for each in _descendants(errors.QuantgridError)}
@@ -200,6 +209,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "decisions": decisions,
     "places": places,
     "incidents": incidents,
+    "guards": guards,
     "messages": messages,
     "platforms": platforms,
 }

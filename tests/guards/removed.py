@@ -1,0 +1,155 @@
+"""Guards of the incidents, and how each is taken out: a test must fall without its guard.
+
+A mutation replaces a text that occurs once in a file; `test_guards_removed.py` makes it in a copy
+of the project, and writes what came of it into a table.
+"""
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """A guard that is taken out.
+
+    Args:
+        guard: What it holds, in a few words.
+        file: Below `src/quantgrid`.
+        old: A text of it that occurs once.
+        new: What stands there without the guard.
+        test: The test that must fall: file below `tests/incidents`, and name.
+    """
+
+    guard: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+    @property
+    def node(self) -> str:
+        """The test as pytest takes it."""
+        return f"tests/incidents/{self.test}"
+
+
+MUTATIONS = (
+    Mutation(
+        "a view that lacks sealed shards is refused",
+        "corpus/view.py",
+        "    shards.check_listing(folder, manifest)\n    return manifest",
+        "    return manifest",
+        "test_stale_view.py::test_stale_view_is_refused_when_one_shard_of_many_is_seen",
+    ),
+    Mutation(
+        "plan and manifest that are not the sealed ones are refused",
+        "corpus/view.py",
+        '    compare(sealed, plan, DECLARED, "the plan", folder)\n'
+        "    manifest = Manifest.read(folder)\n"
+        "    seen = Statement.of(manifest, sealed.by, sealed.at)\n"
+        '    compare(sealed, seen, STATED, "the manifest", folder)\n',
+        "    manifest = Manifest.read(folder)\n",
+        "test_stale_view.py::test_stale_view_is_refused_when_its_manifest_agrees_with_it",
+    ),
+    Mutation(
+        "no more tokens than the declared passes hold",
+        "corpus/passes.py",
+        "    if planned_tokens <= allowed:\n        return\n",
+        "    return\n",
+        "test_stale_view.py::test_many_passes_are_refused_when_everything_else_agrees",
+    ),
+    Mutation(
+        "a document may not deny what the archive holds",
+        "claims/check.py",
+        "    elif not said and is_absent and runs:\n",
+        "    elif False:\n",
+        "test_never_run.py::test_document_is_contradicted_when_the_archive_holds_the_grid",
+    ),
+    Mutation(
+        "every attempt has a private copy of its folder",
+        "own_stage/folder.py",
+        "    folder.mkdir(parents=True)\n    seen = _look(source, script)\n",
+        "    folder.parent.mkdir(parents=True, exist_ok=True)\n    folder.symlink_to(source)\n"
+        "    return {}\n    seen = _look(source, script)\n",
+        "test_scripts_beside_each_other.py::"
+        "test_cells_keep_their_own_numbers_when_their_scripts_assume_to_be_alone",
+    ),
+    Mutation(
+        "a create of unknown effect is looked for by name",
+        "rental/steps.py",
+        '    return at.claimed or replied or (at.machine.id if at.machine else "")\n',
+        "    return replied\n",
+        "test_rented_create.py::test_lost_reply_is_one_machine_when_the_create_was_done",
+    ),
+    Mutation(
+        "nothing is created in another account",
+        "rental/rounds.py",
+        "        if self._account != wanted.account or not any(map(self._has_volume, volumes)):\n",
+        "        if False:\n",
+        "test_rented_create.py::test_nothing_is_created_when_it_is_another_place",
+    ),
+    Mutation(
+        "what beats lives, whatever the platform says of it",
+        "rental/steps.py",
+        "    if silence_s <= _SILENT * at.terms.beat_s:"
+        "  # it lives, whatever the platform says of it\n        return at.stay(looks=0)\n",
+        "",
+        "test_rented_watch.py::"
+        "test_machine_is_untouched_when_the_platform_shows_it_no_more_but_it_beats",
+    ),
+    Mutation(
+        "what is silent for long is ended, whatever the platform says of it",
+        "rental/steps.py",
+        "    if silence_s > at.terms.stall_s:\n        return at.ending(End.STALLED)\n",
+        "",
+        "test_rented_watch.py::test_machine_is_ended_when_it_is_silent_whatever_the_platform_says",
+    ),
+    Mutation(
+        "an end is believed after two looks at an age at which nothing hides",
+        "rental/steps.py",
+        "    if is_gone and looks >= _ABSENT and is_old:\n",
+        "    if is_gone:\n",
+        "test_rented_end.py::"
+        "test_fresh_machine_is_ended_when_the_platform_says_that_it_is_not_there",
+    ),
+    Mutation(
+        "without an exit record a machine was interrupted",
+        "rental/steps.py",
+        "        return End.INTERRUPTED if end in {End.DONE, End.FAILED} else end\n",
+        "        return End.DONE\n",
+        "test_rented_chain.py::test_end_is_an_interruption_when_no_record_says_more",
+    ),
+    Mutation(
+        "a success needs records that were verified",
+        "rental/steps.py",
+        "    return End.UNVERIFIED if at.seen.verified is False else End.DONE\n",
+        "    return End.DONE\n",
+        "test_rented_chain.py::test_success_needs_verified_records_when_a_machine_says_that_it_is_done",
+    ),
+    Mutation(
+        "two links without progress end a chain",
+        "rental/chain.py",
+        "        (End.NO_PROGRESS, lease.idle_links >= _IDLE_LINKS),\n",
+        "",
+        "test_rented_chain.py::test_chain_ends_when_two_links_bring_no_newer_checkpoint",
+    ),
+    Mutation(
+        "a deadline counts on the monotonic clock from the store's time",
+        "inside/times.py",
+        "max(told.deadline - store_s, 0.0)",
+        "max(told.deadline - clock.now().timestamp(), 0.0)",
+        "test_rented_machine.py::test_deadline_holds_when_the_clock_of_the_container_is_wrong",
+    ),
+    Mutation(
+        "secrets of the environment are masked",
+        "masking.py",
+        '        text = text.replace(value, f"[{name}]")\n',
+        "        pass\n",
+        "test_rented_secrets.py::test_secret_is_nowhere_when_a_task_tells_it_to_everybody",
+    ),
+    Mutation(
+        "a result that cannot be deposited waits on the volume",
+        "archive/waiting.py",
+        "        raise _kept(root, key, fault, keep(root, key, body, files)) from fault\n",
+        "        raise\n",
+        "test_expired_credentials.py::"
+        "test_result_waits_and_is_deposited_when_credentials_expired_during_the_work",
+    ),
+)
