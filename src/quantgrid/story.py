@@ -197,7 +197,7 @@ def _wrapped(label: str, text: str) -> list[str]:
 def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
     failure = stage["failure"]
     head = f"{failure['kind']} ({failure['class']}) in {stage['owner']}, stage {stage['stage']}"
-    text = [f"failed       {failure['message']}", f"  what       {head}"]
+    text = [*_wrapped("failed", failure["message"]), f"  what       {head}"]
     text.append(
         f"  when       {failure['when']} on {failure['host']}, attempt {failure['attempt']}"
     )

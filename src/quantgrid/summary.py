@@ -70,6 +70,7 @@ class Summary(NamedTuple):
         held: Cells that another controller computes.
         doubted: Cells made or restored now whose verdict is not VALID, with the verdict.
         cost: What it did cost, in words.
+        has_page: Whether the page of the grid is there; a part of a grid has none.
     """
 
     grid: str
@@ -83,6 +84,7 @@ class Summary(NamedTuple):
     held: int
     doubted: tuple[tuple[str, str], ...]
     cost: str
+    has_page: bool
 
     @property
     def outcome(self) -> str:
@@ -122,6 +124,7 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
         held=len(plan.elsewhere),
         doubted=tuple(_doubted(plan, rows, (*made, *restored))),
         cost=_cost(plan, rows, made, store if is_rented else None),
+        has_page=(root / layout.PAGE.format(grid=plan.lineage.grid.name)).exists(),
     )
 
 
@@ -214,7 +217,10 @@ def _counts(told: Summary) -> str:
         "there before": told.current,
         "not asked for" if told.is_done else "still to do": len(told.left),
     }
-    return ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "no cells"
+    return (
+        ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+        or "no cell has a result"
+    )
 
 
 def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
@@ -222,7 +228,8 @@ def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
     behind = len([cell for cell in trouble.cells if cell != failure["cell"]])
     waits = f" ({behind} cell{'s' if behind > 1 else ''} wait for it)" if behind else ""
     yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
-    yield "", terminal.printable(str(failure["message"]))
+    message = terminal.printable(str(failure["message"]))
+    yield "", message.removeprefix(f"{trouble.word}: ")
     if failure["log"]:
         yield "", f"{_LOG}{failure['log']}"
 
@@ -231,7 +238,7 @@ def _next(told: Summary) -> Iterator[str]:
     if told.doubted:
         yield f"quantgrid why {told.doubted[0][0]}"
     if told.is_done:
-        if not told.left:
+        if told.has_page:
             yield f"look at {layout.PAGE.format(grid=told.grid)}"
         return
     for trouble in told.troubles[:1]:

@@ -7,7 +7,7 @@ import pytest
 from quantgrid.summary import Summary, Trouble, lines
 
 COMMAND = ("snakemake", "--profile", "runpod", "--config", "select=bits<=3 and method=gptq")
-NOTHING = Summary("demo", True, False, 0, (), (), (), (), 0, (), "nothing was rented")
+NOTHING = Summary("demo", True, False, 0, (), (), (), (), 0, (), "nothing was rented", True)
 
 
 def failure(**changes: Any) -> dict[str, Any]:
@@ -28,6 +28,18 @@ def test_block_leads_to_the_page_when_all_is_there() -> None:
         "cost      nothing was rented\n"
         "next      look at results/demo.html"
     )
+
+
+def test_block_leads_to_no_page_when_a_part_was_asked_for() -> None:
+    """Where nothing is next, nothing is said."""
+    assert told(made=("a/b",), has_page=False).endswith("cost      nothing was rented")
+
+
+def test_block_does_not_say_its_word_twice() -> None:
+    """The message of a refusal begins with the word that its label has."""
+    trouble = Trouble(failure(**{"class": "refusal", "message": "refused: short"}), ("n0/x",))
+
+    assert "          short" in told(is_done=False, troubles=(trouble,)).splitlines()
 
 
 @pytest.mark.parametrize(
