@@ -124,7 +124,8 @@ def _from_scratch(grid: Grid, family: str) -> Iterator[Promise]:
 
 def _fitted(grid: Grid, family: str) -> Iterator[Promise]:
     """The damage law of RTN row, beside the published constants."""
-    variants = [f"rtn-w{bits}row-noclip" for bits in ROW_BITS]
+    forms = grid.forms()
+    variants = [each for bits in ROW_BITS if (each := f"rtn-w{bits}row-noclip") in forms]
     points = [point for point in fits.points(grid, variants) if point.family == family]
     law = fits.find_law(points)
     if law is None:
