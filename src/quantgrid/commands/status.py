@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from quantgrid import gridmap, outlook, standing
+from quantgrid.archive import opened
 from quantgrid.errors import QuantgridError
 from quantgrid.gridlook import Look, look
-from quantgrid.load import load_settings
+from quantgrid.load import Settings, load_settings
 from quantgrid.rental.coordinating import find_launched
+from quantgrid.rental.register import Register
+from quantgrid.rental.spend import dollars
 from quantgrid.screen import Screen
 from quantgrid.slurm import outlook as slurm
 from quantgrid.standing import Standing
@@ -73,7 +76,7 @@ def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]
     if options.short:
         return told
     try:
-        return [*told, "", *_map(_look(seen, options), width)]
+        return [*told, *_money(seen, options), "", *_map(_look(seen, options), width)]
     except QuantgridError as error:
         return [*told, "", *textwrap.wrap(f"no map: {error}", width, break_long_words=False)]
 
@@ -91,11 +94,29 @@ def _map(found: Look, width: int) -> Sequence[str]:
     ]
 
 
+def _money(seen: Standing, options: argparse.Namespace) -> list[str]:
+    """What was spent against the cap, where anything was ever rented for an archive."""
+    settings = _settings(seen, options)
+    books = Register(opened.of(settings, seen.root).store).books()
+    if not (books.promises or books.costs):
+        return []
+    spent = sum(span.cost for span in books.spent() if span.grid in {"", settings.grid})
+    owed = sum(span.cost for span in books.owed(time.time()) if span.grid == settings.grid)
+    cap = settings.money.bounds()[1]
+    text = f"{dollars(spent)} spent of {dollars(cap)}" if cap else f"{dollars(spent)} spent"
+    return [f"money     {text}, up to {dollars(owed)} to come, {dollars(books.per_hour())} an hour"]
+
+
+def _settings(seen: Standing, options: argparse.Namespace) -> Settings:
+    told: Mapping[str, Any] = seen.now
+    overrides = {"grid": options.grid or told.get("grid") or None, "select": options.select}
+    return load_settings(seen.root, overrides)
+
+
 def _look(seen: Standing, options: argparse.Namespace) -> Look:
     """The grid that was asked for, or that of the controller, or that of the configuration."""
     told: Mapping[str, Any] = seen.now
-    overrides = {"grid": options.grid or told.get("grid") or None, "select": options.select}
-    settings = load_settings(seen.root, overrides)
+    settings = _settings(seen, options)
     running = {job["owner"] for job in told.get("running", ())} if seen.state.is_live else set()
     return look(seen.root, settings, running)
 
