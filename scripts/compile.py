@@ -72,9 +72,9 @@ def _try_model(model: Model) -> None:
 
 def _try_own(root: Path, cells: tuple[AnyCell, ...]) -> None:
     """Somebody's own Python programs are read; only they know how to import them."""
-    scripts = {cell.script for cell in cells if not isinstance(cell, Cell)}
-    for script in scripts:
-        path = root / script.path
+    scripts = [cell.script for cell in cells if not isinstance(cell, Cell)]
+    for program in sorted({script.program for script in scripts if script.is_file}):
+        path = root / program
         if layout.is_python(path):
             _try(root, f"program {path.name}", partial(ast.parse, path.read_bytes(), str(path)))
 

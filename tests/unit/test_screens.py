@@ -20,6 +20,7 @@ from quantgrid.main import dispatch
 from quantgrid.plan import Plan
 from quantgrid.screens import Screens
 from quantgrid.settings import Money
+from rented_copy import add_waiting
 from working_copy import WorkingCopy, lay
 
 PAID = {"grid": "smoke", "platform": "paid-here"}
@@ -187,9 +188,24 @@ def test_wrong_shape_is_told_by_compile_when_nothing_else_sees_it(copy: WorkingC
     assert not (copy / "compiled.json").exists()
 
 
-def compile_(copy: WorkingCopy) -> "subprocess.CompletedProcess[str]":
+def test_program_of_ones_own_is_read_by_compile_when_it_is_python(copy: WorkingCopy) -> None:
+    """A grid without any model passes; a mistake in syntax is told with its line."""
+    add_waiting(copy, [0.1, 0.2])
+    copy.edit("config/config.yaml", "platform: plain ", "platform: local ")
+    assert compile_(copy, "waiting", "").returncode == 0
+
+    (copy / "mine/wait.py").write_text("fine = 1\ndef broken(:\n")
+    done = compile_(copy, "waiting", "")
+    assert done.returncode == 70
+    assert "program wait.py does not run, so nothing that costs money was started" in done.stderr
+    assert "mine/wait.py:2" in done.stderr
+
+
+def compile_(
+    copy: WorkingCopy, grid: str = "smoke", select: str = "variant=none"
+) -> "subprocess.CompletedProcess[str]":
     """Run the compile screen of a working copy."""
-    words = ["--root", str(copy.root), "--grid", "smoke", "--select", "variant=none"]
+    words = ["--root", str(copy.root), "--grid", grid, "--select", select]
     return subprocess.run(
         [sys.executable, "scripts/compile.py", *words, "--receipt", "compiled.json"],
         cwd=copy.root,
