@@ -56,7 +56,6 @@ def test_adapter_has_what_the_file_says(
     adapter.stop(machine.id)
 
 
-@pytest.mark.parametrize("options", [{"disk": 20}, {"disk_gb": "20"}, {"max_usd_per_h": True}])
 def test_coordinator_rents_with_the_key_of_the_account_and_ends_with_that_of_its_pod(
     platform: Platform, runpod: Rig, environ: dict[str, str]
 ) -> None:
@@ -74,6 +73,7 @@ def test_coordinator_rents_with_the_key_of_the_account_and_ends_with_that_of_its
     assert runpod.billing == []
 
 
+@pytest.mark.parametrize("options", [{"disk": 20}, {"disk_gb": "20"}, {"max_usd_per_h": True}])
 def test_options_are_refused_when_runpod_has_none_of_them(
     platform: Platform, options: dict[str, Any]
 ) -> None:
