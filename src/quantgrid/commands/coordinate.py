@@ -53,16 +53,29 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _take_up(succession: Succession, root: Path, facts: Facts, asked: threading.Event) -> None:
-    """Wait for the coordinator before this one, and bring here what it left; not for ever."""
-    until_s = time.monotonic() + max(facts.real_s(_LEAVES_S), 2 * _ASKED_S)
+    """Wait for the coordinator before this one, and bring here what it left; not for ever.
+
+    A quarter of this machine's time is left for it at most: the next one has to be rented, too.
+    """
+    left_s = max(float(os.environ[ENDS_AT]) - time.time(), 0.0)
+    until_s = time.monotonic() + min(max(facts.real_s(_LEAVES_S), 2 * _ASKED_S), left_s / 4)
     while time.monotonic() < until_s and not asked.is_set():
-        try:
-            if not succession.awaits():
-                succession.take_up(root)
-                return
-        except QuantgridError as error:
-            print(error, file=sys.stderr, flush=True)
+        if _has_taken_up(succession, root, is_patient=True):
+            return
         asked.wait(max(facts.real_s(_OFTEN_S), _LEAST_S))
+    _has_taken_up(succession, root, is_patient=False)
+
+
+def _has_taken_up(succession: Succession, root: Path, *, is_patient: bool) -> bool:
+    """Whether all is here that there is; one that still works is waited for by the patient."""
+    try:
+        if is_patient and succession.awaits():
+            return False
+        succession.take_up(root)
+    except QuantgridError as error:
+        print(error, file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 class _Watch:

@@ -89,8 +89,10 @@ class Succession:
         """One round; whether an earlier coordinator works, and will leave something behind."""
         is_read, mine = self._tenant.rounds.go(), self._mine()
         begin_s = mine.begin_s if mine else 0.0
-        works = (e.begin_s < begin_s and e.phase is Phase.RUNNING for e in self._others())
-        return not is_read or any(works)
+        earlier = [each for each in self._others() if each.begin_s < begin_s]
+        running = [each for each in earlier if each.phase is Phase.RUNNING]
+        signs = self._tenant.rounds.register.signs(each.nonce for each in running)
+        return not is_read or any(signs[each.nonce].exit is None for each in running)
 
     def take_up(self, root: Path) -> None:
         """Bring what the last coordinator left into the working copy of this one.

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quantgrid.rental.errors import Call
-from quantgrid.rental.lease import Phase
+from quantgrid.rental.lease import End, Phase
 from quantgrid.rental.packing import Kind
 from quantgrid.rental.register import DONE, sign_key
 from quantgrid.rental.succession import Shift, Succession
@@ -184,6 +184,24 @@ def test_receipts_of_corpora_reach_the_next_coordinator(grid: Grid, tmp_path: Pa
     second.succession.take_up(there)
 
     assert (there / "receipts/corpus/text/sealed.json").read_text() == "sealed"
+
+
+def test_an_earlier_coordinator_is_not_waited_for_when_its_machine_has_ended(
+    grid: Grid, tmp_path: Path
+) -> None:
+    """It reached its cap before it could give way: its exit record says so, its lease does not."""
+    first = grid.posts.setdefault(
+        grid.machines[0].id, Post(grid.world, grid.machines[0], grid.task, grid.root)
+    )
+    while len(grid.world.alive) < 2 or not grid.world.alive[1].beats:
+        first.succession.go(is_late=True)
+        grid.world.advance(30.0)
+    second = Post(grid.world, grid.machines[1], grid.task, tmp_path / "there")
+    assert second.succession.awaits()
+
+    grid.machines[0].leave(End.CAP, 75)
+
+    assert not second.succession.awaits()
 
 
 def test_the_next_coordinator_is_ended_when_the_grid_is_done_meanwhile(grid: Grid) -> None:
