@@ -36,18 +36,24 @@ def test_submission_is_found_by_its_comment_and_signalled_where_asked() -> None:
 
 
 SRUN = """#!/bin/sh
+{first}
 while [ "$1" != sh ]; do shift; done
 "$@"
-exit ${SRUN_GIVES:-$?}
+exit ${{SRUN_GIVES:-$?}}
 """
 
 
 def play(
-    folder: Path, command: str, name: str = "t0", number: int = 1, srun_gives: str = ""
+    folder: Path,
+    command: str,
+    name: str = "t0",
+    number: int = 1,
+    srun_gives: str = "",
+    srun_first: str = "",
 ) -> int:
     """Run the script of a submission as a node does, without SLURM around it."""
     (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin/srun").write_text(SRUN)
+    (folder / "bin/srun").write_text(SRUN.format(first=srun_first))
     (folder / "bin/srun").chmod(0o755)
     (folder / layout.SLURM).mkdir(parents=True, exist_ok=True)
     given = batch.script(order(command), name, folder, number)
@@ -86,6 +92,19 @@ def test_controller_inside_a_job_forgets_the_job_and_knows_the_cluster() -> None
     queue.leave_job(own)
 
     assert own == {"SLURM_CONF": "c", "PATH": "p"}
+
+
+def test_submission_begins_when_srun_failed_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen when slurmctld was restarted at that moment: no step, no word, and a failed cell."""
+    monkeypatch.setattr(batch, "_PAUSE_S", 0)
+    away = '[ -e away ] || { touch away; echo "Unable to contact slurm controller"; exit 1; }'
+
+    assert play(tmp_path, "echo x >> ran", srun_first=away) == 0
+
+    assert (tmp_path / "ran").read_text() == "x\n"
+    assert Ledger(tmp_path).find_code(SUBJECT, "t0") == 0
 
 
 def test_submission_begins_once(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_grid_completes_when_daemons_of_slurm_go_and_come(
     gate = gated(copy, monkeypatch)
     cluster.kill("slurmdbd")
     with controller(copy, resources=(*SMALL, "slurm_account=lab")) as process:
-        until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
+        until(lambda: list((copy / "volume/state").glob("*/*/*.link.json")), copy)
         cluster.kill("slurmctld", signal.SIGTERM)
         until(lambda: b"did not answer" in (copy / "said").read_bytes(), copy)
         cluster.start("slurmctld")

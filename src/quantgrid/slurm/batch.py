@@ -54,15 +54,23 @@ _SCRIPT = """\
 #!/bin/sh
 # {subject}, submission {token}
 cd {root} || exit 71
-# whoever creates this file first decides: this job begins, or its controller gave it up
-( set -C; echo "$SLURM_JOB_ID on $(hostname)" > {start} ) 2> /dev/null || exit 0
-{aside}{ends_at}export QG_LINE={command} QG_END={end}
-exec srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} sh -c {tell}
+{ends_at}export QG_LINE={command} QG_END={end}
+trap : TERM
+# srun fails while slurmctld is away; what has not begun is tried again
+for try in $(seq {tries}); do
+  srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} sh -c {tell}
+  code=$?
+  [ ! -e {start} ] || exit $code
+  sleep {pause_s}
+done
+exit $code
 """
 
 _TELL = """\
+# whoever creates this file first decides: this job begins, or its controller gave it up
+( set -C; echo "$SLURM_JOB_ID on $(hostname)" > {start} ) 2> /dev/null || exit 0
 trap : TERM
-bash -euo pipefail -c "$QG_LINE"
+{aside}bash -euo pipefail -c "$QG_LINE"
 code=$?
 echo $code > "$QG_END.part" && mv "$QG_END.part" "$QG_END"
 exit $code
@@ -71,6 +79,8 @@ exit $code
 
 srun cannot tell: when a node fails it ends a job and gives 0 (seen on 22.05).
 """
+_TRIES, _PAUSE_S = 100, 3
+"""srun waits for slurmctld itself before each failure; the time limit ends it at the latest."""
 
 
 def script(order: Order, token: str, root: Path, number: int) -> str:
@@ -83,18 +93,21 @@ def script(order: Order, token: str, root: Path, number: int) -> str:
         number: Which attempt at the subject it is, from 1.
     """
     limit_min = order.ask.runtime_min
+    start = shlex.quote(layout.slurm_file(order.subject, f"{token}.start"))
+    aside = "" if number == 1 else _aside(order, token)
     ends_at = f"${{SLURM_JOB_END_TIME:-$(($(date +%s) + {(limit_min or 0) * 60}))}}"
     return _SCRIPT.format(
         subject=order.subject,
         token=token,
         root=shlex.quote(str(root)),
-        start=shlex.quote(layout.slurm_file(order.subject, f"{token}.start")),
+        start=start,
         end=shlex.quote(layout.slurm_file(order.subject, f"{token}.end")),
-        aside="" if number == 1 else _aside(order, token),
         ends_at="" if limit_min is None else f"export QG_ENDS_AT={ends_at}\n",
         cpus=order.ask.cpus or "${SLURM_CPUS_ON_NODE:-1}",
         command=shlex.quote(order.command),
-        tell=shlex.quote(_TELL),
+        tell=shlex.quote(_TELL.format(start=start, aside=aside)),
+        tries=_TRIES,
+        pause_s=_PAUSE_S,
     )
 
 
