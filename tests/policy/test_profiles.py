@@ -62,4 +62,4 @@ def test_lab_host_leaves_memory_to_the_size_of_the_model(root: Path) -> None:
     """Snakemake asks for a gigabyte on every cluster unless a profile takes that away."""
     asked = _profiles(root)["slurm"]["default-resources"]
 
-    assert {"mem_mb=None", "disk_mb=None", "tmpdir=None"} <= set(asked)
+    assert {"mem_mb=0", "tmpdir=None"} <= set(asked)
