@@ -41,7 +41,7 @@ def command(*arguments: str, grid: str = "two", resources: tuple[str, ...] = SMA
     """Snakemake with the profile of the lab host, and the haste of a test."""
     program = [sys.executable, "-m", "snakemake", "--profile", "profiles/slurm"]
     haste = ["--labslurm-ask-s", "1", "--latency-wait", "20", "--jobs", "8"]
-    asked = ["--default-resources", *resources]
+    asked = ["--default-resources", *resources] if resources else []
     return [*program, *haste, *asked, *arguments, "--config", f"grid={grid}"]
 
 

@@ -136,6 +136,7 @@ def test_job_is_found_when_the_answer_of_sbatch_is_lost(
     """Applied, but the reply was lost: it is looked for by its token, also before it begins.
 
     sinfo does not answer at all, and nobody needs it: SLURM knows its own default partition.
+    What the profile asks for is enough; memory is what the size of the model says.
     """
     copy = laid(tmp_path / "copy")
     shim = tmp_path / "bin/sbatch"
@@ -147,9 +148,11 @@ def test_job_is_found_when_the_answer_of_sbatch_is_lost(
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
 
-    run(copy)
+    run(copy, resources=())
 
     assert set(starts(cluster, copy).values()) == {1}
+    asked = cluster.call("sacct", "-X", "-n", "-P", "-S", "now-1hour", "-o", "ReqMem,Comment")
+    assert "2000M|receipts/trunk" in asked
 
 
 def test_job_that_somebody_cancels_stays_cancelled(
