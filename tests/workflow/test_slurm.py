@@ -146,9 +146,10 @@ def test_job_is_found_when_the_answer_of_sbatch_is_lost(
     real = cluster.call("which", "sbatch").strip()
     shim.write_text(LOST_REPLY.format(python=sys.executable, sbatch=real))
     shim.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
 
-    run(copy, resources=())
+    with monkeypatch.context() as patch:  # the cluster itself needs the real ones again
+        patch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+        run(copy, resources=())
 
     assert set(starts(cluster, copy).values()) == {1}
     asked = cluster.call("sacct", "-X", "-n", "-P", "-S", "now-1hour", "-o", "ReqMem,Comment")
