@@ -140,14 +140,14 @@ MUTATIONS = (
     Mutation(
         "secrets of the environment are masked",
         "masking.py",
-        '        text = text.replace(value, f"[{name}]")\n',
+        '        text = text.replace(part, f"[{name}]")\n',
         "        pass\n",
         "test_rented_secrets.py::test_secret_is_nowhere_when_a_task_tells_it_to_everybody",
     ),
     Mutation(
         "a result that cannot be deposited waits on the volume",
         "archive/waiting.py",
-        "        raise _kept(root, key, fault, keep(root, key, body, files)) from fault\n",
+        "        raise _kept(root, key, fault, folder) from fault\n",
         "        raise\n",
         "test_expired_credentials.py::"
         "test_result_waits_and_is_deposited_when_credentials_expired_during_the_work",

@@ -48,7 +48,7 @@ def test_every_command_of_a_document_can_be_typed(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(GUIDES.glob("*.md")), ids=lambda path: path.stem)
 def test_every_block_of_a_guide_says_what_it_is(path: Path) -> None:
     """A misspelled word behind a fence would take its commands out of every test."""
-    known = {"console", "text", "yaml", "python"}
+    known = {"console", "text", "yaml", "python", "python3"}
     for block in blocks(path.read_text()):
         assert known & set(block.words[:1]) or not block.words, block
         assert not block.is_command or set(block.words[1:]) <= {"nightly", "account"}, block
