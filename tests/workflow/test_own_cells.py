@@ -143,7 +143,7 @@ def test_program_reads_the_sealed_corpus_when_it_asks_for_it(tmp_path: Path) -> 
 def test_guide_is_right_when_its_commands_are_typed(tmp_path: Path) -> None:
     """Each command of the guide does what the guide says, on the grid that is shipped."""
     guide = (PROJECT / "docs" / "guides" / "your-own-script.md").read_text()
-    listing, computing = re.findall(r"```\n(.*?)```", guide, re.DOTALL)[0].splitlines()
+    listing, computing = re.findall(r"```[a-z ]*\n(.*?)```", guide, re.DOTALL)[0].splitlines()
     copy = laid(tmp_path, blocks={"line": shipped("line")})
 
     cells = copy.call(*_python(listing)).text.split()
