@@ -75,8 +75,9 @@ def test_job_goes_on_when_a_person_interrupts(
     assert len(cluster.jobs()) == 1
     assert b"jobs go on in SLURM" in (copy / "said").read_bytes()
     gate.touch()
-    run(copy)
-    assert set(starts(cluster, copy).values()) == {1}
+    again = run(copy)
+    counted = starts(cluster, copy)
+    assert set(counted.values()) == {1}, f"{counted}\n{again.text}"
     assert [link["end"] for link in links(copy)] == ["done"]
 
 
