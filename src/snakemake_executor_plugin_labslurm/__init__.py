@@ -125,7 +125,10 @@ class Executor(stock.plugin.Executor):  # type: ignore[misc, name-defined]
         """Leave a job to the thread that follows; what is wrong with it fails this job only."""
         info = SubmittedJobInfo(job)
         try:
-            failure = self._follower.begin(self._order(job), is_retry=job.attempt > 1)
+            order, was_missing = self._order(job), job.dag.reason(job).missing_output
+            failure = self._follower.begin(
+                order, is_retry=job.attempt > 1, was_missing=order.subject in map(str, was_missing)
+            )
         except Exception as error:  # noqa: BLE001 - Snakemake would cancel all that runs
             self.report_job_error(info, msg=f"{error}\n")
             return

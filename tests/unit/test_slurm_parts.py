@@ -243,6 +243,30 @@ def test_submission_without_an_answer_is_followed_when_it_ended_before_the_first
     assert len((tmp_path / "taken").read_text().split()) == 1
 
 
+@pytest.mark.parametrize("was_missing", [True, False])
+def test_submission_is_not_repeated_when_it_ended_while_the_next_controller_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_missing: bool
+) -> None:
+    """Its output was missing in the plan and is there now; one that was there is made anew."""
+    monkeypatch.chdir(tmp_path)
+    ledger, entry = Ledger(tmp_path), Entry(SUBJECT).intending(1.0).with_newest(job="12")
+    ledger.write(entry)
+    play(
+        tmp_path,
+        f"mkdir -p receipts/cell/n0-t20k-s0; touch {SUBJECT}",
+        name=entry.attempts[0].token,
+    )
+    tool(tmp_path / "bin", "sbatch", "cat > /dev/null; touch asked; echo 13", monkeypatch)
+    tool(tmp_path / "bin", "squeue", "true", monkeypatch)
+    follower = Follower(tmp_path, Queue("n"), HandClock(), Manners(), lambda _: None)
+    follower.begin(order(), is_retry=False, was_missing=was_missing)
+
+    ended = follower.look_around({SUBJECT})
+
+    assert [judgement.verdict for _, judgement in ended] == ["done"] * was_missing
+    assert (tmp_path / "asked").exists() is not was_missing
+
+
 @pytest.mark.parametrize(
     ("sbatch", "words"),
     [

@@ -63,6 +63,7 @@ class Follower:
         self._arrived: deque[tuple[Order, Entry]] = deque()
         self._orders: dict[str, Order] = {}
         self._entries: dict[str, Entry] = {}
+        self._missing: set[str] = set()
         self._over: dict[str, float] = {}
         self._not_before: dict[str, float] = {}
         self._seen: Mapping[str, Seen] | None = None
@@ -76,12 +77,13 @@ class Follower:
 
     # -- a subject begins -------------------------------------------------------------------------
 
-    def begin(self, order: Order, *, is_retry: bool) -> Judgement | None:
+    def begin(self, order: Order, *, is_retry: bool, was_missing: bool = False) -> Judgement | None:
         """Take a subject on: an open submission of it is followed, else one is to be made.
 
         Args:
             order: The job.
             is_retry: Whether Snakemake tries it again after a failure.
+            was_missing: Whether the subject was not there when the plan was made.
 
         Returns:
             The failure, when a further submission would only meet it again.
@@ -90,6 +92,7 @@ class Follower:
         newest = entry.newest
         if is_retry and newest and newest.end in FINAL_ENDS:
             return Judgement(Verdict.FAILED, newest.end, f"{newest.end}: it would fail again")
+        (self._missing.add if was_missing else self._missing.discard)(order.subject)
         self._arrived.append((order, entry))
         return None
 
@@ -101,11 +104,16 @@ class Follower:
     def _adopt(self, entry: Entry, attempt: Attempt) -> None:
         """Follow what an earlier controller submitted; what ended without a use is closed."""
         code = self.ledger.find_code(entry.subject, attempt.token)
+        if code == 0 and entry.subject in self._missing and self._is_made(entry.subject):
+            return  # it ended while this controller planned; the next look tells
         if code is not None and code != 75:
             self._write(entry.with_newest(end="done" if code == 0 else f"exit code {code}"))
         else:
             known = f"SLURM job {attempt.job}" if attempt.job else "a submission without an id"
             self._say(entry.subject, f"{known} is followed again")
+
+    def _is_made(self, subject: str) -> bool:
+        return (self._root / subject).exists()
 
     # -- a round ----------------------------------------------------------------------------------
 
