@@ -296,6 +296,17 @@ def test_log_of_a_job_tells_what_the_job_cannot(
     assert (tmp_path / "logs/a.log").read_text().splitlines()[-1].startswith(words)
 
 
+def test_job_that_is_over_can_be_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended between the look and the call; any other complaint is one."""
+    over = "scancel: error: Kill job error on job id 9: Invalid job id specified"
+    tool(tmp_path, "scancel", f"echo '{over}' >&2; exit 1", monkeypatch)
+    Queue("n").cancel(["9"])
+
+    tool(tmp_path, "scancel", f"printf '{over}\\nUnable to contact\\n' >&2; exit 1", monkeypatch)
+    with pytest.raises(Unanswered):
+        Queue("n").cancel(["9", "10"])
+
+
 def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One row a submission; states have more words in accounting."""
     rows = f"5|RUNNING|{SUBJECT}#t0|n1\\n6|PENDING|{SUBJECT}#t1|(Resources)\\n"
@@ -313,7 +324,13 @@ def test_queue_is_read_by_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("code", "row", "polled"),
-    [("0", "", 0), ("78", "", 78), (None, "", 1), ("0", "5|RUNNING|x#c|n1", None)],
+    [
+        ("0", "", 0),
+        ("78", "", 78),
+        (None, "", 1),
+        ("0", "5|RUNNING|x#c|n1", None),
+        ("0", "5|RUNNING|x#c|n1\\n6|PENDING|x#c|(Dependency)", None),  # the one that follows it
+    ],
 )
 def test_controller_that_ran_as_a_job_has_its_own_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str | None, row: str, polled: int | None
@@ -321,7 +338,7 @@ def test_controller_that_ran_as_a_job_has_its_own_exit_code(
     """Its script leaves it in a file; one that was killed left none."""
     (tmp_path / "bin").mkdir()
     tool(tmp_path / "bin", "sbatch", "echo 5", monkeypatch)
-    tool(tmp_path / "bin", "squeue", f"echo '{row}'", monkeypatch)
+    tool(tmp_path / "bin", "squeue", f"printf '{row}'", monkeypatch)
     tool(tmp_path / "bin", "scancel", "exit 0", monkeypatch)
     controller = coordinator.start(tmp_path, "c", ["true"], [])
     if code is not None:

@@ -55,7 +55,7 @@ class Coordinator:
         if time.monotonic() < self._asked_s + _ASK_EVERY_S:
             return None
         self._asked_s = time.monotonic()
-        if self.job in {seen.job for seen in self._queue.look().values() if seen.is_live}:
+        if self.job in {seen.job for seen in self._queue.live()}:
             return None
         try:
             self.returncode = int(self._ended.read_text())

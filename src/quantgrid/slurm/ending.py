@@ -1,7 +1,7 @@
 """Ends the jobs of a working copy in SLURM, and nothing else: asked, killed, confirmed."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from quantgrid import layout
@@ -49,11 +49,16 @@ def end_controllers(root: Path) -> int:
         PlatformFault: when one cannot be ended.
     """
     queue = Queue(f"{name_of(root)}{CONTROLLER}")
-    found = _live(queue)
-    queue.cancel([each.job for each in found.values()], "--signal=KILL", "--full")
-    queue.cancel([each.job for each in found.values()])
-    _await_none(queue, _GONE_WITHIN_S)
-    return len(found)
+    deadline, ended = time.monotonic() + _GONE_WITHIN_S, set[str]()
+    while found := queue.live():
+        _refuse_after(deadline, found)
+        jobs = [each.job for each in found]
+        ended.update(jobs)
+        queue.cancel(jobs, "--state=PENDING")  # else who waits for the other begins when it ends
+        queue.cancel(jobs, "--signal=KILL", "--full")
+        queue.cancel(jobs)
+        time.sleep(_LOOK_EVERY_S)
+    return len(ended)
 
 
 def end(root: Path, grace_s: float, tell: Callable[[str], object]) -> int:
@@ -72,11 +77,11 @@ def end(root: Path, grace_s: float, tell: Callable[[str], object]) -> int:
         PlatformFault: when one cannot be ended.
     """
     queue, ledger = Queue(name_of(root)), Ledger(root)
-    found = _live(queue)
+    found = queue.live()
     if found:
         within_s = grace_s + _GONE_WITHIN_S
         tell(f"Ending {counted(len(found))} in SLURM (up to {within_s:.0f} s).")
-    jobs = [each.job for each in found.values()]
+    jobs = [each.job for each in found]
     queue.cancel(jobs, "--state=PENDING")
     queue.cancel(jobs, f"--signal={'TERM' if grace_s else 'KILL'}")
     if not _await_none(queue, grace_s, is_patient=True):
@@ -89,10 +94,6 @@ def end(root: Path, grace_s: float, tell: Callable[[str], object]) -> int:
     return len(found)
 
 
-def _live(queue: Queue) -> Mapping[str, Seen]:
-    return {token: seen for token, seen in queue.look().items() if seen.is_live}
-
-
 def _await_none(queue: Queue, within_s: float, *, is_patient: bool = False) -> bool:
     """Wait until no job is left; whether that came.
 
@@ -100,14 +101,19 @@ def _await_none(queue: Queue, within_s: float, *, is_patient: bool = False) -> b
         PlatformFault: when it did not, unless the caller has something else to try.
     """
     deadline = time.monotonic() + within_s
-    while left := _live(queue):
-        if time.monotonic() >= deadline:
-            if is_patient:
-                return False
-            raise PlatformFault(
-                "not every job could be ended",
-                seen=f"SLURM jobs {', '.join(each.job for each in left.values())}",
-                do="`squeue --me` tells more; an administrator can end what a node holds.",
-            )
+    while left := queue.live():
+        if is_patient and time.monotonic() >= deadline:
+            return False
+        _refuse_after(deadline, left)
         time.sleep(_LOOK_EVERY_S)
     return True
+
+
+def _refuse_after(deadline: float, left: list[Seen]) -> None:
+    if time.monotonic() >= deadline:
+        told = ", ".join(f"{each.job} ({each.state.lower()})" for each in left)
+        raise PlatformFault(
+            "not every job could be ended",
+            seen=f"SLURM jobs {told}",
+            do="`squeue --me` tells more; an administrator can end what a node holds.",
+        )

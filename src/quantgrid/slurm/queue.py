@@ -40,6 +40,10 @@ _ONLY_LATER = ("QOSMaxSubmit", "AssocMaxSubmit", "MaxSubmitJobs", "job submit li
 """A refusal that ends by itself, when earlier jobs end."""
 
 
+_OVER = ("Invalid job id specified", "Job/step already completing or completed")
+"""What scancel says of a job that is over (seen on 22.05)."""
+
+
 class Seen(NamedTuple):
     """What SLURM says of a submission.
 
@@ -100,9 +104,21 @@ class Queue(NamedTuple):
         Raises:
             Unanswered: when slurmctld does not answer.
         """
+        return {_token(row[2]): Seen(row[0], row[1], row[3]) for row in self._known()}
+
+    def live(self) -> list[Seen]:
+        """Each job that is not over; a controller and the one that follows it share a token.
+
+        Raises:
+            Unanswered: when slurmctld does not answer.
+        """
+        found = [Seen(row[0], row[1], row[3]) for row in self._known()]
+        return [each for each in found if each.is_live]
+
+    def _known(self) -> list[list[str]]:
         form = "%i|%T|%k|%R"
         rows = self._rows(["squeue", "-h", "-a", "-t", "all", "-n", self.name, "-o", form])
-        return {_token(row[2]): Seen(row[0], row[1], row[3]) for row in rows if len(row) >= 4}
+        return [row for row in rows if len(row) >= 4]
 
     def recall(self, since: float, ids: Mapping[str, str]) -> dict[str, Seen]:
         """What accounting has of submissions that slurmctld forgot, by token.
@@ -132,7 +148,10 @@ class Queue(NamedTuple):
         """
         given = list(jobs)
         if given:
-            self._told(self._call(["scancel", *options, *given]))
+            done = self._call(["scancel", *options, *given])
+            said = [line for line in done.stderr.splitlines() if line.strip()]
+            if not said or not all(line.endswith(_OVER) for line in said):
+                self._told(done)
 
     def _rows(self, command: Sequence[str]) -> list[list[str]]:
         lines = self._told(self._call(command)).splitlines()
