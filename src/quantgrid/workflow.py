@@ -329,9 +329,10 @@ class Workflow:
         if self.plan:
             is_rented = self.platform.rented is not None
             summary.tell(self.plan, self.root, store, is_done=is_done, is_rented=is_rented)
-        if is_done and self.plan:
-            wanted = {cell.id: self._fingerprints[cell.id] for cell in self.plan.wanted}
-            noticing.of_grid(self.grid, wanted, self.code, store)
+        if is_done and self.plan:  # of a part, such as `screens`, nothing is told
+            if all((self.root / _result(cell)).exists() for cell in self.plan.wanted):
+                wanted = {cell.id: self._fingerprints[cell.id] for cell in self.plan.wanted}
+                noticing.of_grid(self.grid, wanted, self.code, store)
         elif self.plan:
             noticing.of_failures(self.grid, self.root, self.code, store)
 

@@ -32,6 +32,8 @@ def test_alarm_is_told_once_when_a_script_raises_it(
 ) -> None:
     """The runner tells of the cell, the controller of the grid; a second run tells its own end."""
     alarm = "trunk:import sys; print('alarm: the gap is 0.31 nats', file=sys.stderr); sys.exit(76)"
+    fresh.snakemake("corpus", "--config", ONE, "grid=smoke", grid="")
+    assert kinds(listener) == []  # a part that was asked for is no grid that is done
     monkeypatch.setenv("LIGHT_FAIL", alarm)
 
     fresh.snakemake("--config", ONE, "grid=smoke", code=1, grid="")

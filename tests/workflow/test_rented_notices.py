@@ -15,7 +15,7 @@ import argparse, os, sys, time
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr")
 parser.add_argument("--gate")
-given = parser.parse_args()
+given, _ = parser.parse_known_args()
 with open(os.path.join(given.gate, f"{given.lr}.starts"), "a") as starts:
     starts.write(f"{os.environ.get('PLAIN_MACHINE')} {os.getpid()}\\n")
 while not os.path.exists(os.path.join(given.gate, "go")):
