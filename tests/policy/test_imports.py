@@ -86,15 +86,18 @@ def test_parse_is_light_when_planning(root: Path, tmp_path: Path) -> None:
 
 
 def test_environment_finds_our_plugins_first(tmp_path: Path) -> None:
-    """After `.ci/ours-first`, which `make` runs in the environment that it makes."""
+    """After `.ci/ours-first`; a copy that PYTHONPATH names still comes before both."""
     venv.create(tmp_path / "venv", with_pip=False)
     own = {**os.environ, "PATH": f"{tmp_path}/venv/bin:{os.environ['PATH']}"}
     subprocess.run([PROJECT / ".ci/ours-first"], env=own, check=True)
-    program = [tmp_path / "venv/bin/python", "-I", "-c", "import sys; print(*sys.path, sep='\\n')"]
+    program = [tmp_path / "venv/bin/python", "-c", "import sys; print(*sys.path, sep='\\n')"]
+    own |= {"PYTHONPATH": str(tmp_path / "copy/src")}
 
-    places = subprocess.run(program, capture_output=True, text=True, check=True).stdout.split()
+    done = subprocess.run(program, env=own, capture_output=True, text=True, check=True)
 
+    places = done.stdout.split()
     (packages,) = (place for place in places if place.endswith("site-packages"))
+    assert places.index(str(tmp_path / "copy/src")) < places.index(str(PROJECT / "src"))
     assert places.index(str(PROJECT / "src")) < places.index(packages)
 
 

@@ -228,6 +228,7 @@ _DOCUMENTATION = """\
 `results/<grid>.csv`: one row a cell, in the order of the plan, written by `quantgrid table`.
 Comma separated, one header line, line feeds, UTF-8; an empty field means "does not apply" or "not recorded".
 Numbers have a fixed number of digits, so that equal records give equal bytes.
+`quantgrid fit` takes it, and any table of other people with the columns that it needs ([guide](../guides/laws-and-fits.md)).
 This file is generated from `quantgrid.report.table.COLUMNS`.
 
 | column | meaning |

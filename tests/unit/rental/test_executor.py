@@ -30,7 +30,7 @@ class Desk(RentedExecutor):
         self.done: list[str] = []
         self.failed: dict[str, str] = {}
         self.given: list[SubmittedJobInfo] = []
-        self.tenant, self.requests = None, None
+        self.tenant = self.requests = self.presence = self.thresholds = None
         self.is_paid = self.is_left = False
         self._ended = {}
         self.lock, self.wait_thread = threading.Lock(), threading.Thread(target=lambda: None)
@@ -79,6 +79,12 @@ class Desk(RentedExecutor):
         for _ in range(rounds):
             self.given = asyncio.run(self._looked())
             self.hirer.world.advance(30.0)
+
+    def look_until_done(self) -> None:
+        """Until the first job is done; an hour of the world is far more than it takes."""
+        for _ in range(120):
+            self.look(0 if self.done else 1)
+        assert self.done, self.said
 
     async def _looked(self) -> list[SubmittedJobInfo]:
         return [info async for info in self.check_active_jobs(self.given)]
@@ -184,8 +190,7 @@ def test_idle_machines_are_ended_when_the_grid_is_done(desk: Desk, world: World)
     """Snakemake comes back when nothing is rented, and all is paid for."""
     office = Office(world)
     desk.run_job(desk.job("good"))
-    while not desk.done:
-        desk.look()
+    desk.look_until_done()
     world.work = lambda _: None
     assert len(world.alive) == 1
     assert office.done
@@ -202,8 +207,7 @@ def test_what_does_not_end_in_time_is_named(
     """Snakemake comes back all the same, and says which leases are not over."""
     Office(world)
     desk.run_job(desk.job("good"))
-    while not desk.done:
-        desk.look()
+    desk.look_until_done()
     world.nemesis.rate = 1.0
     desk.workflow.executor_settings.settle_s = 0
 
