@@ -126,6 +126,16 @@ class Cluster:
                 if own and (path / "comm").read_text() == "srun\n":
                     os.kill(int(path.name), number)
 
+    def await_controller(self) -> None:
+        """Wait until slurmctld answers; one that ended when accounting did is started again."""
+
+        def answers() -> bool:
+            if self.daemons["slurmctld"].poll() is not None:
+                self.start("slurmctld")
+            return "UP" in self.call("scontrol", "ping", code=None)
+
+        await_true(answers, "slurmctld", self.folder)
+
     def await_nodes(self, *names: str) -> None:
         """Wait until nodes take jobs."""
         wanted = set(names or NODES)
@@ -135,9 +145,9 @@ class Cluster:
         """End all jobs, and wait until none is left: the next test starts from nothing."""
         for name in (*NODES, "slurmctld", "slurmdbd"):
             daemon = f"slurmd-{name}" if name in NODES else name
-            if daemon not in self.daemons:
+            if daemon not in self.daemons or self.daemons[daemon].poll() is not None:
                 self.start(daemon)
-        await_true(lambda: "UP" in self.call("scontrol", "ping", code=None), "slurmctld", None)
+        self.await_controller()
         self.signal_launchers(signal.SIGKILL)
         self.call("scancel", "-u", getpass.getuser(), code=None)
         await_true(lambda: not self.jobs(), "jobs are left", None)

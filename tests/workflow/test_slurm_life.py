@@ -118,6 +118,7 @@ def test_doctor_says_what_slurm_would_refuse(cluster: Cluster, tmp_path: Path) -
     copy = laid(tmp_path / "copy", grace_s=60)
     copy.edit("profiles/slurm/profile.yaml", "# - slurm_account=lab", "- slurm_account=nobody")
     cluster.kill("slurmdbd")
+    cluster.await_controller()
 
     said = doctor(copy, code=78)
 
