@@ -165,8 +165,8 @@ def test_terminal_shows_every_running_job_and_ends_with_finished_ones(
     assert lines[-5].startswith("done  n0-s0/79872 ")
     assert not lines[-4]
     seen.resize(110)
-    wide = seen.until(lambda now: _has(now[-2:], "loss 2.41  38.1k tok/s  0:42 left"))
-    assert _has(wide[-2:], "n0-t100k-s0/qat-ternary-row-absmean")
+    wide = ("loss 2.41  38.1k tok/s  0:42 left", "n0-t100k-s0/qat-ternary-row-absmean")
+    seen.until(lambda now: all(_has(now[-2:], part) for part in wide))
     for stage in ("cooldown", "qat"):
         _release(grid, stage)
     code, lines = seen.finish()
