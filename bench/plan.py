@@ -8,10 +8,6 @@ in a working copy whose archive or results hold what the state says.  Targets: D
 
 import argparse
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -107,17 +103,8 @@ def fill(copy: Path, lineage: Lineage, state: str) -> None:
 
 def cpu_of_dry_run(copy: Path, grid: str) -> float:
     """User and system seconds of one `snakemake -n`."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     plan = ["-n", "--profile", "profiles/local", "--quiet", "rules", "host"]
-    subprocess.run(
-        [sys.executable, "-m", "snakemake", *plan, "--config", f"grid={grid}"],
-        cwd=copy,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-        check=True,
-        capture_output=True,
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
+    return copies.cpu_of(copy, "snakemake", *plan, "--config", f"grid={grid}")
 
 
 if __name__ == "__main__":

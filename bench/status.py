@@ -8,13 +8,10 @@ Each figure is the smaller of two whole processes (user + system time); targets:
 import argparse
 import csv
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import copies
 import plan
 from quantgrid import layout, ledger
 from quantgrid.lineage import Lineage, Science, trace
@@ -49,7 +46,9 @@ def measure(size: int) -> list[dict[str, object]]:
             plan.fill(copy, lineage, state)
             if state == "done":
                 enter(copy, lineage)
-            cpu_s = min(cpu_of_status(copy, grid) for _ in range(REPEATS))
+            cpu_s = min(
+                copies.cpu_of(copy, "quantgrid", "status", "--grid", grid) for _ in range(REPEATS)
+            )
             rows.append(
                 {"cells": size, "state": state, "cpu_s": cpu_s, "target_s": TARGETS_S[size]}
             )
@@ -64,20 +63,6 @@ def enter(copy: Path, lineage: Lineage) -> None:
         for cell in sorted(lineage.cells):
             fingerprint = lineage.cells[cell].fingerprint
             writer.writerow([cell, fingerprint, "VALID", "local", "2026-11-30T12:00:00Z", ""])
-
-
-def cpu_of_status(copy: Path, grid: str) -> float:
-    """User and system seconds of one look."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "quantgrid", "status", "--grid", grid],
-        cwd=copy,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-        check=True,
-        capture_output=True,
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
 
 
 if __name__ == "__main__":

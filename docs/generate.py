@@ -143,7 +143,10 @@ def guards() -> str:
     sys.path.append(str(ROOT / "tests"))
     from guards.removed import MUTATIONS
 
-    rows = [(each.guard, f"`{each.file}`", f"`{each.test}`") for each in MUTATIONS]
+    rows = [
+        (each.guard, ", ".join(f"`{file}`" for file, _, _ in each.edits), f"`{each.test}`")
+        for each in MUTATIONS
+    ]
     return _table(("guard", "taken out of", "what falls"), rows)
 
 

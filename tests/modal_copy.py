@@ -9,6 +9,7 @@ from pathlib import Path
 
 import yaml
 
+import forked
 import modal_parts as parts
 from quantgrid.rental.register import Register
 from quantgrid.store import open_store
@@ -84,17 +85,7 @@ def said(
     copy: WorkingCopy, environment: dict[str, str], *words: str, timeout_s: float = 280
 ) -> subprocess.CompletedProcess[str]:
     """How a program ended in a working copy, and what a person saw."""
-    return subprocess.run(
-        words,
-        cwd=copy.root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-    )
+    return forked.run([*words], cwd=copy.root, env=environment, timeout=timeout_s)
 
 
 def numbers(copy: WorkingCopy, platform: str) -> dict[str, object]:

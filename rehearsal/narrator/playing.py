@@ -70,11 +70,15 @@ def played(
 def _followed(process: "subprocess.Popen[bytes]", news: Path) -> Iterator[News]:
     """Each whole line of a file that grows for as long as a process runs."""
     known: set[str] = set()
+    half = ""  # a long line is written in parts
     with news.open() as file:
         while True:
             is_over = process.poll() is not None
-            for line in file:
-                yield from _heard(line, known)
+            for part in file:
+                half += part
+                if half.endswith("\n"):
+                    yield from _heard(half, known)
+                    half = ""
             if is_over:
                 return
             time.sleep(_LOOK_S)

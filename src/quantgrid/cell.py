@@ -18,6 +18,8 @@ from quantgrid.fingerprint import digest_file
 
 INTERRUPTION_S = 4 * 3600.0
 """Mean time between interruptions where the platform says none; spot machines see 1 to 12 h."""
+_NO_METHOD = "none"
+"""How the training of a base is called where methods are named."""
 
 
 class Cell(NamedTuple):
@@ -85,6 +87,15 @@ class Cell(NamedTuple):
             started_cpu_s=time.process_time(),
             watch=json.loads(environment.get(contract.WATCH) or "{}"),
         )
+
+    @property
+    def probed_per_s(self) -> float | None:
+        """Tokens a second that a probe measured for such a training: of its model and method."""
+        speeds = self.watch.get("tokens_per_s", {})
+        model = self.spec.get("trunk", {}).get("model", {}).get("name")
+        method = self.spec.get("form", {}).get("method", _NO_METHOD)
+        found: float | None = speeds.get(f"{model}-{method}", speeds.get(model))
+        return found
 
     def sealed_corpus(self) -> tuple[Path, Path]:
         """The folder of the corpus and the sentinel that vouches for it.
@@ -181,6 +192,7 @@ class Progress:
                 "steps": self._num_steps,
                 "loss": loss,
                 "tokens_per_s": round(tokens / elapsed_s) if tokens else None,
+                "probed_per_s": self._cell.probed_per_s,
                 "left_s": None if left_s is None else round(left_s, 1),
             }
         )

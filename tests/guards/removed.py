@@ -16,6 +16,7 @@ class Mutation(NamedTuple):
         old: A text of it that occurs once.
         new: What stands there without the guard.
         test: The test that must fall: file below `tests/incidents`, and name.
+        also: Second guards that would stop it as well: file, text and what stands there without.
     """
 
     guard: str
@@ -23,6 +24,12 @@ class Mutation(NamedTuple):
     old: str
     new: str
     test: str
+    also: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def edits(self) -> tuple[tuple[str, str, str], ...]:
+        """All replacements: file, text, what stands there without the guard."""
+        return ((self.file, self.old, self.new), *self.also)
 
     @property
     def node(self) -> str:
@@ -151,5 +158,129 @@ MUTATIONS = (
         "        raise\n",
         "test_expired_credentials.py::"
         "test_result_waits_and_is_deposited_when_credentials_expired_during_the_work",
+    ),
+    Mutation(
+        "who launches a controller elsewhere ends nothing when it leaves",
+        "rental/coordinating.py",
+        "        atomic.publish_json(self.root / layout.COORDINATOR, told)\n",
+        "        tenant.cancel()\n        self._settle(tenant)\n",
+        "test_closed_laptop.py::test_coordinator_goes_on_alone_and_brings_its_log_home",
+    ),
+    Mutation(
+        "a record is announced before it is put",
+        "archive/index.py",
+        '        self.store.put_once(f"{layout.INDEX_BEGUN}/{key}", b"")\n',
+        "        pass\n",
+        "test_lost_results.py::test_result_is_whole_or_absent_when_its_writer_dies_at_any_request",
+    ),
+    Mutation(
+        "ends that nobody explains have a bound",
+        "rental/chain.py",
+        "        (End.INTERRUPTED, lease.interruptions > terms.max_interruptions),\n",
+        "",
+        "test_modal_bounds.py::test_sandboxes_are_bounded_when_each_ends_without_a_word",
+    ),
+    Mutation(
+        "one app for ever, whatever the settings say",
+        "rental/modal/__init__.py",
+        "                    _app_name(owner),\n",
+        "                    _app_name(owner) + self.place.volume_name,\n",
+        "test_modal_create.py::test_sandboxes_are_found_when_every_setting_is_another",
+    ),
+    Mutation(
+        "a sandbox asks for a fresh view of its volumes",
+        "reload.py",
+        '        modal.Sandbox.from_id(environment["MODAL_SANDBOX_ID"]).reload_volumes()\n',
+        "        pass\n",
+        "test_modal_views.py::test_view_is_fresh_after_a_reload_and_none_is_had_with_an_open_file",
+    ),
+    Mutation(
+        "silence of a platform is no empty listing",
+        "rental/rounds.py",
+        "            return self.platform.machines(owner)\n        return None\n",
+        "            return self.platform.machines(owner)\n        return ()\n",
+        "test_name_server.py::test_jobs_are_untouched_when_the_platform_cannot_be_reached",
+        also=(
+            (
+                "rental/steps.py",
+                "    if silence_s <= _SILENT * at.terms.beat_s:"
+                "  # it lives, whatever the platform says of it\n        return at.stay(looks=0)\n",
+                "",
+            ),
+        ),
+    ),
+    Mutation(
+        "room for a waiting record is taken before a script can fill the disk",
+        "archive/waiting.py",
+        "        os.posix_fallocate(file.fileno(), 0, _SPARE_BYTES)\n",
+        "        pass\n",
+        "test_no_room_at_the_end.py::test_result_waits_when_the_disk_is_full_at_the_end",
+    ),
+    Mutation(
+        "what is missing of a manifest is named",
+        "corpus/shards.py",
+        "    if missing or extra:\n",
+        "    expected = {name: expected[name] for name in expected.keys() & sizes}\n"
+        "    if extra:\n",
+        "test_one_shard_thirty_passes.py::"
+        "test_a_third_of_the_shards_is_refused_when_nothing_else_would_tell",
+    ),
+    Mutation(
+        "the kernel is asked how many it killed for memory",
+        "oom.py",
+        "    for path in [*_of_groups(root), root / VMSTAT]:\n",
+        "    for path in list[Path]():\n",
+        "test_out_of_memory.py::test_kill_for_memory_is_told_as_such_when_the_kernel_did_it",
+    ),
+    Mutation(
+        "Ctrl-C ends no machine unasked",
+        "rental/executor.py",
+        "        if self.workflow.executor_settings.cancel_on_exit:\n",
+        "        if True:\n",
+        "test_rented_leaving.py::test_ctrl_c_leaves_the_machines_and_the_same_call_comes_back",
+    ),
+    Mutation(
+        "a volume without a size is none",
+        "rental/rounds.py",
+        "            if facts and facts.size_bytes > 0:"
+        "  # what is written to one without a size is lost\n",
+        "            if True:\n",
+        "test_runpod_accounts.py::"
+        "test_nothing_is_created_when_the_volume_is_not_the_one_that_is_meant",
+    ),
+    Mutation(
+        "a create without a whole reply may have been done",
+        "rental/errors.py",
+        "        return Trouble.AMBIGUOUS if is_create else Trouble.RETRY\n",
+        "        return Trouble.RETRY\n",
+        "test_runpod_calls.py::test_pod_is_one_when_its_create_seemed_to_fail_and_it_hides",
+    ),
+    Mutation(
+        "a pod without its volume counts as ended",
+        "rental/runpod/answers.py",
+        "    if lack(pod):\n        state = MachineState.ENDED\n",
+        "",
+        "test_runpod_pods.py::test_pod_is_replaced_when_it_came_without_its_volume",
+    ),
+    Mutation(
+        "a mount is asked for a fresh view",
+        "reload.py",
+        "        return lambda _: forget(address)\n",
+        "        return lambda _: None\n",
+        "test_stale_mount.py::test_stale_mount_is_refused_until_it_is_reloaded",
+    ),
+    Mutation(
+        "a fresh view is asked for before anything is looked at",
+        "corpus/view.py",
+        "        reload(folder)\n        sealed = read_sentinel(sentinel)\n",
+        "        sealed = read_sentinel(sentinel)\n",
+        "test_stale_snapshot.py::test_snapshot_is_refused_until_it_is_taken_anew",
+    ),
+    Mutation(
+        "a loss that is no number ends the cell",
+        "watch/rules.py",
+        "                if not math.isfinite(value):\n",
+        "                if False:\n",
+        "test_training_goes_wrong.py::test_cell_stops_and_a_person_hears_when_a_loss_is_no_number",
     ),
 )

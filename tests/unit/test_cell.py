@@ -133,6 +133,22 @@ def test_progress_tells_step_loss_and_time_left_when_due(environment: dict[str, 
     assert told["left_s"] >= 0
 
 
+def test_progress_tells_what_the_probe_measured_for_such_a_training(
+    environment: dict[str, str],
+) -> None:
+    """Of its model and method, or of its model."""
+    spec = {"trunk": {"model": {"name": "n0"}}}
+    watch = {"tokens_per_s": {"n0": 5.0, "n0-qat": 3.0}}
+    cell = Cell.from_environment(environment)._replace(spec=spec, watch=watch)
+
+    Progress(cell, num_steps=2, every_s=0).step(1)
+
+    told = _told(environment)
+    assert told is not None
+    assert told["probed_per_s"] == 5.0
+    assert cell._replace(spec=spec | {"form": {"method": "qat"}}).probed_per_s == 3.0
+
+
 def test_progress_is_seldom_but_the_last_step_is_told(environment: dict[str, str]) -> None:
     """Between two reports there is time; the end is always reported."""
     progress = Progress(Cell.from_environment(environment), num_steps=3, every_s=3600)

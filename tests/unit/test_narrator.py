@@ -2,6 +2,9 @@
 
 import ast
 import io
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +104,24 @@ def test_tests_that_cannot_be_played_are_no_success(tmp_path: Path) -> None:
 
     with pytest.raises(playing.Broken, match="no_such_module"):
         list(playing.played([str(broken)], 0))
+
+
+def test_half_a_line_is_waited_for(tmp_path: Path) -> None:
+    """A list of hundreds of tests is written in parts, and read when it is whole."""
+    news, tests = tmp_path / "news.jsonl", [f"test_{number}" for number in range(3)]
+    news.touch()
+    line = json.dumps({"collected": tests})
+    script = f"""
+import time
+with open({str(news)!r}, "a") as file:
+    for part in ({line[:20]!r}, {line[20:]!r} + chr(10)):
+        file.write(part)
+        file.flush()
+        time.sleep(0.3)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script])
+
+    assert list(playing._followed(process, news)) == [playing.News(collected=tuple(tests))]
 
 
 def test_page_needs_no_network_and_escapes(tmp_path: Path) -> None:

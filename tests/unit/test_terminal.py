@@ -1,5 +1,6 @@
 """What a person reads while a grid is computed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,16 @@ def test_elide_keeps_the_width_always(text: str, width: int) -> None:
 def test_fit_keeps_the_width_always(parts: list[tuple[int, str]], width: int) -> None:
     """No line is longer than it may be."""
     assert len(fit(parts, width)) <= width
+
+
+def test_speed_is_held_against_its_probe_where_the_line_has_room() -> None:
+    """A slow machine is seen while it is paid for; a narrow terminal keeps the speed alone."""
+    slow = replace(TRAINING, probed_per_s=2 * 38_100.0)
+    job = Job(1, "qat", "n0-t800k-s0/qat", (), 0, slow)
+
+    assert "38.1k tok/s, 50% of its probe" in job_lines([job], 60, width=120, rows=1)[0]
+    assert "38.1k/s" in job_lines([job], 60, width=70, rows=1)[0]
+    assert "probe" not in job_lines([replace(job, reading=TRAINING)], 60, width=120, rows=1)[0]
 
 
 def test_scroll_line_aligns_at_80_columns_and_shortens_below() -> None:

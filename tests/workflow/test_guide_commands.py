@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import forked
 from guide_commands import GUIDES, PROJECT, blocks
 from working_copy import WorkingCopy
 
@@ -33,17 +33,9 @@ def _type(copy: WorkingCopy, guide: Path, *, nightly: bool) -> None:
             (copy / block.file).write_text(block.text)
         if not block.is_run(nightly=nightly):
             continue
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block.text],  # noqa: S607
-            cwd=copy.root,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=1200 if nightly else 120,
-        )
+        typed = ["bash", "-euo", "pipefail", "-c", block.text]
+        limit_s = 1200 if nightly else 120
+        done = forked.run(typed, cwd=copy.root, env=environment, timeout=limit_s)
         assert done.returncode == 0, f"{block.text}\n{done.stdout[-4000:]}"
 
 

@@ -25,8 +25,6 @@ from quantgrid.watch.rules import STALL, TIMED, Gap, Spike
 from quantgrid.watch.watch import Action, Watch, alarm_of
 
 _REMEMBERED = 4096
-_NO_METHOD = "none"
-"""How the training of a base is called where methods are named."""
 
 
 class Evaluations(Protocol):
@@ -102,7 +100,7 @@ class TrainingWatch:
     ) -> None:
         asked = cell.watch
         self._cell, self._keeper, self._clock = cell, keeper, clock or SystemClock()
-        expected = expected._replace(tokens_per_s=_probed(cell))
+        expected = expected._replace(tokens_per_s=cell.probed_per_s)
         self._watch = Watch(expected, asked.get("policy"))
         self._expected, self._tokens_per_step = expected, evaluations.tokens_per_step
         self._evaluations = evaluations
@@ -278,12 +276,3 @@ class TrainingWatch:
             f"{fact['replayed_on']} as {fact['losses'][1]!r}: that host is suspect"
             for fact in replay.quarantined(self._cell.state)
         ]
-
-
-def _probed(cell: Cell) -> float | None:
-    """What a probe measured for such a training: of its model and method, or of the model."""
-    speeds = cell.watch.get("tokens_per_s", {})
-    model = cell.spec.get("trunk", {}).get("model", {}).get("name")
-    method = cell.spec.get("form", {}).get("method", _NO_METHOD)
-    found: float | None = speeds.get(f"{model}-{method}", speeds.get(model))
-    return found
