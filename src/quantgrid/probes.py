@@ -24,7 +24,7 @@ from quantgrid.settings import Money, Platform, Settings
 from quantgrid.spec import BASE, Cell, canonical_spec
 
 SCHEMA = "quantgrid/probe"
-VERSION = 2
+VERSION = 3
 CAP_S = 300.0
 """A probe ends itself after so long, the boot of a machine not counted."""
 BOOT_S = 2400.0

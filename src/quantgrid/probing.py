@@ -1,11 +1,13 @@
 """The probe: what a model and a method take on this device, by the real scripts and runner.
 
-Short cells of two lengths tell the seconds of a step from those of a start.  As many run at once as
-will share the machine later, so that what they take from each other is measured too.
+The first process of all fills caches of files and is not counted.  Trainings of several lengths
+tell the seconds of a step from those of a start; imports are what a process takes beside its
+script.  As many run at once as will share the machine later, so that what they take from each
+other is measured too.
 """
 
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -19,12 +21,16 @@ from quantgrid.settings import Platform
 from quantgrid.spec import BASE, Cell, Form
 
 SCHEMA = "quantgrid/probe"
-VERSION = 2
-SHORT = 10
-"""Steps of the short cell: the least that has a cool-down."""
+VERSION = 3
+COLD = 10
+"""Steps of the cell that only warms caches: the least that has a cool-down."""
+LENGTHS = (12, 48, 192, 768, 2000)
+"""Steps of the trainings that are timed; the longer ones only while the shorter say too little."""
 LONG_S = 5.0
-"""About so many seconds of training in the long cell."""
-MOST_STEPS = 2000
+"""By so many seconds a training has to be longer than the shortest one."""
+STARTS = 4.0
+"""And by so many starts: one that takes a fifth more or less is then a twentieth of a step's time.
+Seconds alone would be reached too early on a machine that others use."""
 
 Seconds = Mapping[str, float]
 """`wall_s` and `cpu_s` of something."""
@@ -69,33 +75,44 @@ class _Probe:
 
     def seconds(self) -> dict[str, Seconds]:
         """What a start, a step, a form and a sequence take."""
-        short = self._lineage(SHORT)
-        trunks, bases = self._trunks(short), self._cells(short, BASE)
-        for jobs in (trunks, bases):
-            self._place.run(*jobs)
-        asked = trunks
+        short = self._lineage(COLD)
+        cold, asked = self._trunks(short), self._cells(short, BASE)
+        warm = [asked]
         if self._form != BASE:
-            asked = bases = self._cells(short, self._form)
-            self._place.run(*asked)
-        sequences = self._cell.evaluation.sequences
+            asked = self._cells(short, self._form)
+            warm.append(asked)
+        for jobs in (cold, *warm):
+            self._place.run(*jobs)
         found = dict.fromkeys(("start", "step", "quantise", "save"), NOTHING)
-        found["import"] = self._import(asked)
-        found["sequence"] = _times(self._work(bases, -1), 1 / sequences)
+        found["sequence"] = _times(self._work(asked, -1), 1 / self._cell.evaluation.sequences)
         if self._form == BASE or METHODS[self._form.method].trains:
-            return found | self._training(asked)
-        return found | {"quantise": self._work(asked, 0)}
+            return found | self._training(warm)
+        return found | {"quantise": self._work(asked, 0), "import": self._imports(warm)}
 
-    def _training(self, asked: list[Job]) -> dict[str, Seconds]:
-        """Seconds of a step and of a start, from stages of two lengths."""
-        short, few = self._work(asked, 0), _num_steps(asked[0])
-        guess_s = max(short["wall_s"] / few, 1e-6)
-        length = round(min(max(LONG_S / guess_s, 4 * SHORT), MOST_STEPS))
-        lineage = self._lineage(length)
-        longer = self._trunks(lineage) if self._form == BASE else self._weights(lineage)
-        self._place.run(*longer)
-        more = _num_steps(longer[0]) - few
-        step = _times(_minus(self._work(longer, 0), short), 1 / more)
-        return {"step": step, "start": _minus(short, _times(step, few))}
+    def _training(self, warm: list[list[Job]]) -> dict[str, Seconds]:
+        """Seconds of a step, of a start and of the imports, from stages of several lengths."""
+        runs: list[list[Job]] = []
+        for length in LENGTHS:
+            runs.append(self._trained(length))
+            step, start = self._line(runs)
+            gained = self._work(runs[-1], 0)["wall_s"] - self._work(runs[0], 0)["wall_s"]
+            if gained >= max(LONG_S, STARTS * start["wall_s"]):
+                break
+        return {"step": step, "start": start, "import": self._imports([*warm, *runs])}
+
+    def _line(self, runs: list[list[Job]]) -> tuple[Seconds, Seconds]:
+        """A step is the difference of the shortest and the longest; a start is what is left."""
+        took, steps = [self._work(jobs, 0) for jobs in runs], [_num_steps(jobs[0]) for jobs in runs]
+        step = _times(_minus(took[-1], took[0]), 1 / max(steps[-1] - steps[0], 1))
+        left = [_minus(each, _times(step, count)) for each, count in zip(took, steps, strict=True)]
+        return step, _mean(left)
+
+    def _trained(self, steps: int) -> list[Job]:
+        """Train for so many steps: a trunk, or the form from its first step."""
+        lineage = self._lineage(steps)
+        jobs = self._trunks(lineage) if self._form == BASE else self._weights(lineage)
+        self._place.run(*jobs)
+        return jobs
 
     def _lineage(self, steps: int) -> Lineage:
         forms = dict.fromkeys((BASE, self._form))
@@ -124,15 +141,16 @@ class _Probe:
 
     def _work(self, jobs: list[Job], stage: int) -> Seconds:
         """The mean of a stage of some jobs, as its script saw it."""
-        records = [self._place.record(job.stages[stage].record) for job in jobs]
-        return {name: fmean(record["work"][name] for record in records) for name in NOTHING}
+        return _mean([self._place.record(job.stages[stage].record)["work"] for job in jobs])
 
-    def _import(self, jobs: list[Job]) -> Seconds:
-        """What an attempt takes outside its scripts: mostly the imports."""
-        records = [self._place.record(job.last.record) for job in jobs]
-        whole = {name: fmean(each["links"][-1][name] for each in records) for name in NOTHING}
-        for stage in range(len(jobs[0].stages)):
-            whole = dict(_minus(whole, self._work(jobs, stage)))
+    def _imports(self, runs: list[list[Job]]) -> Seconds:
+        """The mean of what attempts take outside their scripts: mostly the imports."""
+        return _mean([self._import(job) for jobs in runs for job in jobs])
+
+    def _import(self, job: Job) -> Seconds:
+        whole: Seconds = self._place.record(job.last.record)["links"][-1]
+        for stage in range(len(job.stages)):
+            whole = _minus(whole, self._work([job], stage))
         return whole
 
 
@@ -145,6 +163,10 @@ def _num_steps(job: Job) -> int:
 def _minus(one: Seconds, other: Seconds) -> Seconds:
     """A difference; noise makes nothing cost less than nothing."""
     return {name: max(one[name] - other[name], 0.0) for name in NOTHING}
+
+
+def _mean(each: Sequence[Seconds]) -> Seconds:
+    return {name: fmean(one[name] for one in each) for name in NOTHING}
 
 
 def _times(one: Seconds, factor: float) -> Seconds:
