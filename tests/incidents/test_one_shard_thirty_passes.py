@@ -97,7 +97,7 @@ def _logs(copy: OwnSource) -> str:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_thirty_passes_are_stopped_when_guard_after_guard_is_gone(copy: OwnSource) -> None:
     """Parse, start, loader, watch, judge: each stops it when all before it were taken out."""
     table = layout.TABLE.format(grid=GRID)
@@ -107,7 +107,7 @@ def test_thirty_passes_are_stopped_when_guard_after_guard_is_gone(copy: OwnSourc
             copy.edit(*guard)
         if gone != (AT_PARSE,):
             copy.quantgrid("retry", "--all", code=None)
-        return copy.snakemake(table, code=code, grid=GRID, timeout_s=900).text + _logs(copy)
+        return copy.snakemake(table, code=code, grid=GRID, timeout_s=1800).text + _logs(copy)
 
     assert "goes beyond corpus one" in copy.snakemake("-n", code=78, grid=GRID).text
 

@@ -13,7 +13,9 @@ from quantgrid import paying
 from quantgrid.cleared import Cleared
 from quantgrid.errors import ConfigRefusal, Fault
 from quantgrid.rental.register import Register
-from quantgrid.rental.thresholds import spent
+from quantgrid.rental.spend import Books, Cost, Promise
+from quantgrid.rental.thresholds import Thresholds, spent
+from quantgrid.settings import Money, Notify
 from quantgrid.store.folder import FolderStore
 from working_copy import WorkingCopy, lay
 
@@ -89,6 +91,25 @@ def test_money_is_written_down_and_told_when_a_job_ends_badly(
     (notice,) = listener.heard
     assert (notice["kind"], notice["subject"]) == ("spend", "smoke")
     assert "of $0.01 are spent, more than 100%" in notice["text"]
+
+
+def test_part_of_the_money_is_told_once_when_no_mark_can_be_left(tmp_path: Path) -> None:
+    """Looked at from round to round, with a store that is gone; a larger part is another notice."""
+    (tmp_path / "file").touch()
+    gone = FolderStore(tmp_path / "file/archive")
+
+    def books(end_s: int) -> Books:
+        promise = Promise("a", "n0/none", "smoke", 0, 3600, 1_000_000)
+        return Books((promise,), (Cost("a", 0, end_s, 1_000_000),))
+
+    with listening() as listener:
+        whom = Notify(webhook=listener.address, spend_at=(0.5, 0.9))
+        thresholds = Thresholds("smoke", Money(max_usd_per_grid=1.0), whom, gone)
+        for end_s in (1700, 1900, 2000, 3000, 3300, 3400):
+            thresholds.look(books(end_s))
+
+    parts = [each["text"].rpartition(" ")[2] for each in listener.heard]
+    assert parts == ["50%", "90%"]
 
 
 def test_job_that_pays_is_refused_when_it_was_not_cleared(tmp_path: Path) -> None:

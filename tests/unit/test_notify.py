@@ -11,13 +11,26 @@ from pathlib import Path
 import pytest
 
 from listener import Listener, listening
+from quantgrid import notify
 from quantgrid.notify import Event, Kind, tell
 from quantgrid.settings import Notify
-from quantgrid.store import Store
+from quantgrid.store import Entry, Store
 from quantgrid.store.folder import FolderStore
 
 ALARM = Event(Kind.ALARM, "n0-t800k-s0/none", "the gap is 0.31 nats", key="f00d")
 HEAR = "import sys, os; open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
+
+
+class StuckStore(FolderStore):
+    """A store that does not answer before it is let go."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.go, self.was_waited_for = threading.Event(), False
+
+    def entries(self, prefix: str) -> Iterator[Entry]:
+        self.was_waited_for = not self.go.wait(60)
+        return super().entries(prefix)
 
 
 class LaterStore(FolderStore):
@@ -110,6 +123,21 @@ def test_event_is_told_when_the_store_is_gone(listener: Listener, tmp_path: Path
 
     assert tell(ALARM, Notify(webhook=listener.address), gone)
     assert len(listener.heard) == 1
+
+
+def test_event_is_told_in_bounded_time_when_the_store_is_stuck(
+    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount that hangs delays a notice, and the work that it is about, by so much and no more."""
+    monkeypatch.setattr(notify, "_STORE_S", 0.2)
+    stuck = StuckStore(tmp_path / "archive")
+
+    try:
+        assert tell(ALARM, Notify(webhook=listener.address), stuck)
+        assert len(listener.heard) == 1
+    finally:
+        stuck.go.set()
+    assert not stuck.was_waited_for
 
 
 @pytest.mark.parametrize("program", ["import time; time.sleep(600)", "raise SystemExit(3)"])

@@ -30,7 +30,7 @@ def test_smoke_passes_when_the_science_is_whole(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_prediction_is_within_a_fifth_when_five_cells_are_computed(tmp_path: Path) -> None:
     """CPU seconds of the jobs of five cells, predicted by probes, against their links."""
     copy = lay(tmp_path / "copy", light=False)
@@ -49,7 +49,7 @@ def test_prediction_is_within_a_fifth_when_five_cells_are_computed(tmp_path: Pat
     predicted = forecast.jobs(plan, rates)
 
     words = ("--cores", "1", "--config", "grid=demo", f"select={FIVE}")
-    copy.snakemake(*words, grid="", timeout_s=1200)
+    copy.snakemake(*words, grid="", timeout_s=2400)
 
     measured = {key: _cpu_s(copy, key) for key in predicted}
     ratios = {key: predicted[key].seconds / measured[key] for key in predicted}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from listener import listening
+from quantgrid.errors import PlatformFault
 from quantgrid.inside.silence import Silence
 from quantgrid.rental.lease import Lease
 from quantgrid.rental.presence import Presence, find_silence_s
@@ -22,6 +23,13 @@ class _Clocked(FolderStore):
 
     def now(self):  # type: ignore[no-untyped-def]
         return super().now() + timedelta(seconds=self.ahead_s)
+
+
+class _Markless(_Clocked):
+    """It takes nothing new."""
+
+    def put_once(self, key: str, _: bytes) -> bool:
+        raise PlatformFault("no room", where=key)
 
 
 @pytest.fixture
@@ -76,3 +84,20 @@ def test_machine_tells_once_when_its_controller_is_silent(store: _Clocked, tmp_p
         controller.leave()
         Silence(store, 0.0, lambda: lease._replace(by=LATER), lambda: copy.root).listen()
         assert len(listener.heard) == 1
+
+
+def test_machine_tells_once_when_no_mark_can_be_left(store: _Clocked, tmp_path: Path) -> None:
+    """Rather once a machine than never; not once a look."""
+    lease = Lease("a" * 64, "n0/none", "smoke", "plain", "lab", by=BY)
+    Presence(store, BY, 60.0).beat()
+    full = _Markless(tmp_path / "archive")
+    full.ahead_s = 1000.0
+    with listening() as listener:
+        copy = lay(tmp_path / "copy", light=True)
+        copy.edit("config/config.yaml", 'webhook: ""', f"webhook: {listener.address}")
+        machine = Silence(full, 900.0, lambda: lease, lambda: copy.root)
+
+        for _ in range(3):
+            machine.listen()
+
+        assert [each["kind"] for each in listener.heard] == ["silence"]

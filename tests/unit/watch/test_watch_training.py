@@ -5,7 +5,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,7 +18,7 @@ from quantgrid.checkpoint.keeper import Keeper
 from quantgrid.errors import Alarm, Checkpointed, DeviceFault
 from quantgrid.watch.heart import Heart
 from quantgrid.watch.observation import Expected
-from quantgrid.watch.training import TrainingWatch
+from quantgrid.watch.training import TrainingWatch, watched
 
 TOKENS = 2048
 KEPT_AT = (30, 60, 90)
@@ -131,6 +131,24 @@ def test_curve_goes_on_when_a_stage_follows(cell: Cell, tmp_path: Path) -> None:
     told = second.run(180, before)
 
     assert [each[0] for each in told["curve"]] == list(range(20, 181, 20))
+
+
+class _Corpus(NamedTuple):
+    manifest: str = "m" * 64
+    unique_tokens: int = 10**9
+
+
+def test_checkpoint_of_before_the_trouble_is_kept_when_many_newer_ones_follow(cell: Cell) -> None:
+    """A gap is known two evaluations late: one so old is there beside the newest two."""
+    state, evaluations = Count(), _Evaluations(falling)
+
+    keeper, _ = watched(cell, state, evaluations, _Corpus(), passes=1)
+    with keeper:
+        for state.tokens in range(10 * TOKENS, 121 * TOKENS, 10 * TOKENS):
+            keeper.keep()
+
+    two_before = 120 * TOKENS - 2 * evaluations.tokens_between
+    assert _kept_tokens(cell) == [two_before, *(n * TOKENS for n in (90, 110, 120))]
 
 
 def test_non_finite_loss_stops_with_a_usable_checkpoint(cell: Cell) -> None:
