@@ -103,6 +103,10 @@ class Double:
         """What all of it would have cost a perfect controller; see `oracle.perfect`."""
         return dict(self.ask("perfect", width=width, alike=alike))
 
+    def spent(self) -> list[dict[str, float]]:
+        """Where the seconds of each machine went, the oldest first; see `oracle.spent`."""
+        return list(self.ask("spent"))
+
     def take(self, machine: str) -> None:
         """The host of a machine is gone."""
         self.ask("take", machine=machine)

@@ -30,6 +30,48 @@ class Bill(NamedTuple):
     microusd: int
 
 
+class Spent(NamedTuple):
+    """Where the seconds of one machine went; together they are what it was billed for.
+
+    Args:
+        boot_s: From its create to its first line; all of it when there was none.
+        work_s: Lines that ran.
+        between_s: Between two lines.
+        after_s: From the end of its last line to its own.
+        num_lines: How many lines ran.
+        is_lost: Whether its host was lost.
+    """
+
+    boot_s: float
+    work_s: float
+    between_s: float
+    after_s: float
+    num_lines: int
+    is_lost: bool
+
+
+def spent(machines: Sequence[Machine], works: Iterable[Work]) -> list[Spent]:
+    """Where the seconds of all machines went, each ended, in their order."""
+    ran: dict[str, list[Work]] = {}
+    for work in works:
+        ran.setdefault(work.machine, []).append(work)
+    return [_spent(each, ran.get(each.id, [])) for each in machines]
+
+
+def _spent(machine: Machine, ran: list[Work]) -> Spent:
+    begin_s = min((work.begin_s for work in ran), default=machine.ended_s)
+    end_s = max((work.end_s for work in ran), default=machine.ended_s)
+    work_s = sum(work.end_s - work.begin_s for work in ran)
+    return Spent(
+        begin_s - machine.begin_s,
+        work_s,
+        end_s - begin_s - work_s,
+        machine.ended_s - end_s,
+        len(ran),
+        machine.killed,
+    )
+
+
 def perfect(
     machines: Sequence[Machine], works: Iterable[Work], width: int, *, alike: bool = False
 ) -> Bill:

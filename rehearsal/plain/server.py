@@ -12,7 +12,7 @@ from typing import Any
 
 from rehearsal.plain.faults import Faults
 from rehearsal.plain.living import Life
-from rehearsal.plain.oracle import perfect
+from rehearsal.plain.oracle import perfect, spent
 from rehearsal.plain.state import Machine, State, write
 
 _TICK_S = 0.02
@@ -46,16 +46,20 @@ class Server:
         self.tcp = _Tcp(("127.0.0.1", port), self)
         self.life = Life(self.state, f"127.0.0.1:{self.tcp.server_address[1]}")
         self._newest: list[str] = []
-        self._is_stale = False
+        self._is_stale = self.is_left = False
 
     def serve(self) -> None:
         """Until it is stopped; machines live on without it."""
         write(self.state.folder / "port", f"{self.tcp.server_address[1]}")
         threading.Thread(target=self.tcp.serve_forever, daemon=True).start()
-        while not self.stopped.wait(_TICK_S):
+        while not (self.is_left or self.stopped.wait(_TICK_S)):
             with self.lock:
                 self.life.go_on()
         self.tcp.shutdown()
+
+    def leave(self, *_: object) -> None:
+        """What a signal asks for; the handler interrupts `serve` and may take no lock of it."""
+        self.is_left = True
 
     def answer(self, request: dict[str, Any]) -> tuple[dict[str, Any] | None, float]:
         """The reply to a call, None for no reply at all, and how long it takes."""
@@ -256,6 +260,11 @@ class Server:
         """What a perfect controller would have been billed for all of this; see `oracle`."""
         machines = list(self.state.machines.values())
         return perfect(machines, self.life.works.all(), width, alike=alike)._asdict()
+
+    def world_spent(self) -> list[dict[str, float]]:
+        """Where the seconds of all machines went, the oldest first; see `oracle`."""
+        kept = sorted(self.state.machines.values(), key=lambda each: each.begin_s)
+        return [each._asdict() for each in spent(kept, self.life.works.all())]
 
     def world_machines(self) -> list[dict[str, Any]]:
         """Everything about every machine that ever was, hidden ones included."""

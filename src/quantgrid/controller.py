@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from quantgrid import atomic, layout, processes, standing, workspace
+from quantgrid import atomic, hearing, layout, processes, standing, workspace
 from quantgrid.clock import Clock, SystemClock, timestamp
 from quantgrid.errors import HoldRefusal
 from quantgrid.standing import Holder
@@ -137,14 +137,7 @@ def _hear_aside(number: int) -> None:
     answer = signal.getsignal(number)
     if not callable(answer):
         return
-    heard, tell = os.pipe()
-
-    def listen() -> None:
-        while os.read(heard, 1):
-            answer(number, None)
-
-    threading.Thread(target=listen, name="signals", daemon=True).start()
-    signal.signal(number, lambda *_: os.write(tell, b"."))
+    hearing.hear((number,), lambda came: answer(came, None))
 
 
 # -- the terminal ---------------------------------------------------------------------------------

@@ -105,3 +105,17 @@ def test_perfect_bill_is_work_boot_and_losses_when_machines_did_more(plain: Plai
     least = (perfect["work_s"] + perfect["boot_s"] + ended[lost.id]) * 100  # 0.36 dollars an hour
     assert perfect["microusd"] == pytest.approx(least, abs=1)
     assert plain.bill_microusd() >= perfect["microusd"] + (ended[idle.id] - 1.5) * 100
+    _assert_spent(plain, ended, idle.id)
+
+
+def _assert_spent(plain: PlainWorld, ended: dict[str, float], idle: str) -> None:
+    """The parts of each machine's seconds are all of them, and waste is told from work."""
+    spent = dict(zip(ended, plain.double.spent(), strict=True))
+    parts = "boot_s", "work_s", "between_s", "after_s"
+    for machine, each in spent.items():
+        assert sum(each[part] for part in parts) == pytest.approx(ended[machine])
+    assert spent[idle]["boot_s"] >= 0.5
+    assert spent[idle]["work_s"] >= 1.0
+    assert spent[idle]["after_s"] >= 1.9
+    assert sorted(each["num_lines"] for each in spent.values()) == [0, 1, 1, 1]
+    assert [each["is_lost"] for each in spent.values()].count(True) == 1

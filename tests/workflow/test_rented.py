@@ -194,5 +194,14 @@ def test_hundred_cells_cost_little_more_than_a_perfect_controller_would_pay(tmp_
         machines = place.double.machines()
         lost = sum(each["killed"] for each in machines)
         print(f"bill {bill:.0f}, perfect {perfect}, {len(machines)} machines, {lost} of them lost")
+        _print_spent(place)
         assert lost >= 1
         assert bill <= 1.05 * perfect["microusd"]
+
+
+def _print_spent(place: RentedCopy) -> None:
+    """Where the money went, one line a machine."""
+    each_one = place.double.spent()
+    for each in each_one:
+        print("  ".join(f"{name} {seconds:.1f}" for name, seconds in each.items()))
+    print("all", {name: round(sum(e[name] for e in each_one), 1) for name in each_one[0]})

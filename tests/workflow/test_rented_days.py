@@ -22,7 +22,7 @@ blocks:
     seeds: [0]
     forms: [{method: none}, {method: rtn, bits: 4, group: row, scale: noclip}]
 """
-DAY_S = 60
+DAY_S = 90
 """Seconds that stand for the day that a machine may live."""
 LIMITS = {"cap_s": 20 * DAY_S, "grace_s": 40, "boot_s": 200, "create_s": 100, "visible_s": 20}
 
@@ -75,18 +75,18 @@ def _await_result(place: RentedCopy, days: int) -> None:
     def is_done(_: object) -> bool:
         return len(list(done.glob("*/*/*/record.json"))) == 2
 
-    place.double.wait(is_done, timeout_s=(days + 5) * DAY_S)
+    place.double.wait(is_done, timeout_s=(2 * days + 5) * DAY_S)  # a busy machine: no claim
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2000)
 def test_chain_of_six_days_ends_with_the_laptop_halted(tmp_path: Path) -> None:
     """Six coordinators and six links at least, each no longer than a day; all is paid."""
     followed(tmp_path / "rented", days=6)
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_chain_of_two_days_ends_with_the_laptop_halted(tmp_path: Path) -> None:
     """The same for two days."""
     followed(tmp_path / "rented", days=2)

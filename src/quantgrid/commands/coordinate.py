@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from quantgrid import hearing
 from quantgrid.errors import Checkpointed, QuantgridError
 from quantgrid.inside.copies import ENDS_AT, MARK
 from quantgrid.rental.coordinating import Coordinator, overrides_of
@@ -42,8 +43,7 @@ def main(options: argparse.Namespace) -> int:
     coordinator = Coordinator.of(root, root, options.platform, overrides_of(words))
     succession = coordinator.succession(Shift.parse(os.environ[MARK]))
     asked = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: asked.set())
+    hearing.hear((signal.SIGTERM, signal.SIGINT), lambda _: asked.set())
     _take_up(succession, root, coordinator.facts, asked)
     child = subprocess.Popen([sys.executable, "-m", "snakemake", *words])
     try:

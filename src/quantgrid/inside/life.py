@@ -9,6 +9,7 @@ import signal
 import threading
 from pathlib import Path
 
+from quantgrid import hearing
 from quantgrid.clock import Clock
 from quantgrid.errors import DataFault, DeviceFault, PlatformFault, QuantgridError, Refusal
 from quantgrid.inside import devices, leaving
@@ -46,8 +47,7 @@ class Life:
 
     def live(self) -> int:
         """Work, and end the machine; the exit code where returning ends it."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.asked.set())
+        hearing.hear((signal.SIGTERM, signal.SIGINT), lambda _: self.asked.set())
         code = 0
         try:
             code = self._live()

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
@@ -94,8 +95,7 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         self, active_jobs: list[SubmittedJobInfo]
     ) -> AsyncIterator[SubmittedJobInfo]:
         """One round of the tenant for all jobs together."""
-        for outcome in await asyncio.to_thread(self._go):
-            self._ended[outcome.job] = outcome
+        await asyncio.to_thread(self._go)
         for info in active_jobs:
             ended = self._ended.pop(info.aux["job"], None)
             if ended is None:
@@ -138,18 +138,31 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
     def _say(self, text: str) -> None:
         self.logger.warning(text)
 
-    def _go(self) -> list[Outcome]:
+    def _go(self) -> None:
         try:
             if self.presence:
                 with suppress(QuantgridError):
                     self.presence.beat()
-            ended = self.tenant.go() if self.tenant else []
-            if self.tenant and self.thresholds:
-                self.thresholds.look(self.tenant.rounds.books)
-            return ended
+            if self.tenant:
+                self._round(self.tenant)
         except Exception as error:  # noqa: BLE001 - else Snakemake forgets every job
             self._say(f"a round of the rented machines failed: {error!r}")
-            return []
+
+    def _round(self, tenant: Tenant) -> None:
+        for outcome in tenant.go():
+            self._ended[outcome.job] = outcome  # kept, whatever becomes of the rest
+        if tenant.rented and not self._may_come(tenant.num_given):
+            tenant.release()
+        if self.thresholds:
+            self.thresholds.look(tenant.rounds.books)
+
+    def _may_come(self, num_given: int) -> bool:
+        """Whether a job is left that has no machine yet; what ended just now still counts."""
+        left = (job for job in self.workflow.dag.needrun_jobs() if not job.is_local)
+        try:
+            return any(True for _ in islice(left, num_given, None))
+        except RuntimeError:  # Snakemake plans anew just now
+            return True
 
     def _leave(self) -> None:
         """Whoever leaves on purpose is missed by no machine."""

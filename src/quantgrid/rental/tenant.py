@@ -275,6 +275,12 @@ class Tenant:
         cared = known.keys() & {*self.kinds, *self._adopted, *self.rounds.last}
         return {each: known[each] for each in cared if not known[each].phase.is_over}
 
+    @property
+    def num_given(self) -> int:
+        """How many jobs that were asked for here have a machine, or will have one."""
+        given = self._given()
+        return sum(task in given for task in self.works)
+
     def release(self) -> dict[str, Lease]:
         """End every machine that has nothing left to do, from the next round on; those leases."""
         found = {

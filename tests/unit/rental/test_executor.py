@@ -30,6 +30,8 @@ class Desk(RentedExecutor):
         self.done: list[str] = []
         self.failed: dict[str, str] = {}
         self.given: list[SubmittedJobInfo] = []
+        self.planned: list[Any] = []
+        """Jobs that Snakemake has not asked for yet."""
         self.tenant = self.requests = self.presence = self.thresholds = None
         self.is_paid = self.is_left = False
         self._ended = {}
@@ -38,8 +40,12 @@ class Desk(RentedExecutor):
         self.workflow = SimpleNamespace(
             executor_settings=RentedSettings(settle_s=600),
             remote_execution_settings=SimpleNamespace(immediate_submit=True),
+            dag=SimpleNamespace(needrun_jobs=self._needrun),
         )
         self.logger = SimpleNamespace(warning=self.said.append)
+
+    def _needrun(self) -> list[Any]:
+        return [*self.planned, *(info.job for info in self.given)]
 
     def _requests(self) -> Requests:
         store = FolderStore(self.root / "store")
@@ -71,6 +77,7 @@ class Desk(RentedExecutor):
             "log": [f"logs/{name}.log"],
             "params": {},
             "resources": {},
+            "is_local": False,
         }
         return SimpleNamespace(**facts | changes)
 
@@ -199,6 +206,51 @@ def test_idle_machines_are_ended_when_the_grid_is_done(desk: Desk, world: World)
 
     assert world.alive == []
     assert not desk.hirer.tenant.rounds.register.books().open()
+
+
+def _quick_and_long(desk: Desk, world: World) -> None:
+    """Two jobs on two machines; look until one of them is done."""
+    office = Office(world)
+    for name in ("quick", "long"):
+        desk.run_job(desk.job(name))
+    office.takes_s = {desk.given[1].aux["job"]: 36_000.0}
+    desk.look_until_done()
+    assert len(world.alive) == 2
+
+
+def test_a_machine_is_ended_at_once_when_no_job_can_come(desk: Desk, world: World) -> None:
+    """What is left has its machine, and the rest is done here: nobody waits for `idle_s`."""
+    desk.planned = [desk.job("fold", is_local=True)]
+    _quick_and_long(desk, world)
+
+    desk.look(rounds=2)
+
+    (left,) = world.alive
+    assert desk.done == ["quick"]
+    assert desk.given[0].aux["job"] in {task.job for task in desk.hirer.tenant.works}
+    assert left.ended_s is None
+
+
+def test_a_machine_stays_warm_when_a_job_may_come(desk: Desk, world: World) -> None:
+    """Snakemake asks for a job when its inputs are there, and a machine is there for it."""
+    desk.planned = [desk.job("later")]
+    _quick_and_long(desk, world)
+
+    desk.look(rounds=2)
+
+    assert len(world.alive) == 2
+
+
+def test_an_outcome_is_kept_when_the_rest_of_its_round_breaks(desk: Desk, world: World) -> None:
+    """A result that the tenant told of once is told of by nobody else."""
+    Office(world)
+    desk.run_job(desk.job("good"))
+    desk.thresholds = SimpleNamespace(look=lambda _: {}["books"])  # type: ignore[assignment]
+
+    desk.look(rounds=20)
+
+    assert desk.done == ["good"]
+    assert "KeyError('books')" in desk.said[0]
 
 
 def test_what_does_not_end_in_time_is_named(
