@@ -40,16 +40,19 @@ def test_machine_is_one_when_two_controllers_want_it() -> None:
 
 
 def test_machine_is_untouched_when_the_platform_is_down() -> None:
-    """CP 4.14: ten minutes without an answer end nothing and start nothing."""
+    """CP 4.14: ten minutes without an answer end nothing and start nothing; a person reads it."""
     world = World()
     controller = running(world)
     world.down = set(Call)
     controller.spend(20)
+    told = list(world.told)
     world.down = set()
     controller.spend(5)
 
     assert [m.ended_s for m in world.machines.values()] == [None]
     assert controller.phase(A) is Phase.RUNNING
+    (once,) = told
+    assert "Machines that run go on; asking again." in once
 
 
 def test_machine_is_untouched_when_the_platform_shows_it_no_more_but_it_beats() -> None:

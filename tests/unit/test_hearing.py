@@ -1,4 +1,4 @@
-"""What a signal asks for is done beside whoever was interrupted, and waits for none of its locks."""
+"""What a signal asks for is done beside whoever was interrupted, and needs none of its locks."""
 
 import ast
 import os

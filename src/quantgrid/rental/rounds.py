@@ -37,6 +37,8 @@ _TOLD = {Trouble.ACCOUNT, Trouble.FATAL}
 """What a person has to mend: the platform's own words are passed on."""
 _TAIL_S = 300.0
 """What a machine may cost after its deadline, until it is ended from inside."""
+_UNANSWERED = 5
+"""Listings in a row without an answer, after which a person is told, once."""
 
 
 class Wanted(NamedTuple):
@@ -119,7 +121,7 @@ class Rounds:
         self._funds: dict[str, Funds] = {}
         self._verified: dict[str, bool | None] = {}
         self._found: dict[str, tuple[Machine, ...]] = {}
-        self._account = ""
+        self._account, self._unanswered = "", 0
         self._volumes: set[str] = set()
         self._books = spend.Books((), ())
         self._settling = Settling(platform, register)
@@ -204,9 +206,16 @@ class Rounds:
     # -- looking ----------------------------------------------------------------------------------
 
     def _machines(self, owner: str) -> tuple[Machine, ...] | None:
-        with suppress(CallFault):
-            return self.platform.machines(owner)
-        return None
+        try:
+            machines = self.platform.machines(owner)
+        except CallFault as fault:
+            self._unanswered += 1
+            if self._unanswered == _UNANSWERED:
+                name = self.platform.name
+                self.ways.tell(f"{name}: {fault}  Machines that run go on; asking again.")
+            return None
+        self._unanswered = 0
+        return machines
 
     def _seen(
         self, lease: Lease, owner: str, machines: tuple[Machine, ...] | None, now_s: float

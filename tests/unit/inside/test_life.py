@@ -203,6 +203,19 @@ def test_machine_is_gone_by_its_deadline_when_a_task_ignores_every_signal(house:
     assert house.end(lease, task) is None
 
 
+def test_nothing_of_a_task_is_left_when_the_next_one_begins(house: House) -> None:
+    """A process that left the session of its task is ended with it; the machine serves on."""
+    lease, pid = house.lease(), "$QG_VOLUME/left-over"
+    first = house.task(lease, f"setsid sleep 600 & echo $! > {pid}", 1)
+    second = house.task(lease, f"! kill -0 $(cat {pid})", 2)
+
+    house.gone(house.launch(lease))
+
+    one, two = house.end(lease, first), house.end(lease, second)
+    assert (one and one.code) == 0
+    assert (two and two.code) == 0
+
+
 def test_task_that_hangs_ends_the_machine_when_nothing_moves(house: House) -> None:
     """No word, no checkpoint and no work for the stall: the machine ends long before its cap."""
     lease = house.lease()
