@@ -58,13 +58,13 @@ def test_grid_on_rented_machines_equals_the_local_one(place: RentedCopy, made: W
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(2400)
+@pytest.mark.timeout(3600)
 def test_grid_of_real_science_on_rented_machines_equals_the_local_one(tmp_path: Path) -> None:
     """The 14 cells of the smoke grid as they are: the same numbers, bit for bit."""
     local = lay(tmp_path / "local", light=False)
-    local.snakemake(grid="smoke", timeout_s=1000)
+    local.snakemake(grid="smoke", timeout_s=1700)
     with rented(tmp_path / "there", light=False, factor=5.0) as place:
-        said = place.snakemake(grid="smoke", timeout_s=1200)
+        said = place.snakemake(grid="smoke", timeout_s=1700)
 
         assert f"{CELLS}/{CELLS} cells" in said.text
         assert len(rows(place.copy, "smoke")) == CELLS
