@@ -11,6 +11,7 @@ meanwhile too, until two rounds in a row show none.
 import signal
 from pathlib import Path
 
+from detached import await_true
 from rented_copy import RATES, Gate, RentedCopy
 
 
@@ -52,8 +53,11 @@ def test_stop_ends_all_and_confirms_it_in_the_middle_of_a_round(
     place: RentedCopy, gate: Gate
 ) -> None:
     """CP 4.30: the controller, its machines and their programs are gone, and paid for."""
+    calls = place.double.folder / "calls.jsonl"
     with place.running() as controller:
         gate.await_starts(2)
+        place.double.fault("machines", 1, "delay", 4.0)
+        await_true(lambda: '"fault": "delay"' in calls.read_text(), otherwise="no round began")
         said = place.quantgrid("stop", "--now")
         assert controller.wait(30) != 0
 
