@@ -161,7 +161,6 @@ class Duty:
         clock, told = self._life.clock, self._told
         mark = f"{told.nonce}.{task.job}.{task.number}"
         bounds = Bounds(
-            self._times.ends_s,
             self._times.grace_s,
             told.real(told.stall_s),
             lambda: self._why(heart),

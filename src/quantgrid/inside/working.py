@@ -34,16 +34,14 @@ class Patterns(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """When a task has to leave; moments and seconds of the monotonic clock.
+    """When a task has to leave; seconds of the monotonic clock.
 
     Args:
-        ends_s: When it should have left by itself.
         grace_s: From SIGTERM to SIGKILL.
         stall_s: Without progress for this long, it hangs.
         why: The reason to leave at once; None while there is none.
     """
 
-    ends_s: float
     grace_s: float
     stall_s: float
     why: Callable[[], End | None]
@@ -103,7 +101,7 @@ def _watch(
             return Working(code if code >= 0 else 128 - code, asked)
         now_s = clock.monotonic_s()
         if asked is None:
-            asked = bounds.why() or (End.CAP if now_s >= bounds.ends_s else pulse.find_stall())
+            asked = bounds.why() or pulse.find_stall()
             if asked:
                 kill_s = now_s + bounds.grace_s
                 _signal(child, signal.SIGTERM)

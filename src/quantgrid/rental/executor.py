@@ -149,18 +149,30 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             self._say(f"a round of the rented machines failed: {error!r}")
 
     def _round(self, tenant: Tenant) -> None:
-        for outcome in tenant.go():
-            self._ended[outcome.job] = outcome  # kept, whatever becomes of the rest
-        if tenant.rented and not self._may_come(tenant.num_given):
-            tenant.release()
+        """A round, and a second one at once when machines are to end that the first one emptied."""
+        if self._has_spare(tenant):
+            self._has_spare(tenant)
         if self.thresholds:
             self.thresholds.look(tenant.rounds.books)
 
-    def _may_come(self, num_given: int) -> bool:
-        """Whether a job is left that has no machine yet; what ended just now still counts."""
+    def _has_spare(self, tenant: Tenant) -> bool:
+        """A round; whether the next one is the first to end machines for which nothing can come."""
+        for outcome in tenant.go():
+            self._ended[outcome.job] = outcome  # kept, whatever becomes of the rest
+        num_known = tenant.num_given + sum(each.is_done for each in self._ended.values())
+        if not tenant.rented or self._may_come(num_known):
+            return False
+        return any(not lease.is_cancelled for lease in tenant.release().values())
+
+    def _may_come(self, num_known: int) -> bool:
+        """Whether a job is left that has no machine yet, beside those that Snakemake hears of now.
+
+        Args:
+            num_known: Jobs that have one, or that are done without its knowledge.
+        """
         left = (job for job in self.workflow.dag.needrun_jobs() if not job.is_local)
         try:
-            return any(True for _ in islice(left, num_given, None))
+            return any(True for _ in islice(left, num_known, None))
         except RuntimeError:  # Snakemake plans anew just now
             return True
 
