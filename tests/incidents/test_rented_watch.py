@@ -2,14 +2,19 @@
 
 Incident: a degraded control plane said that healthy jobs were gone, and they were started again; a
 second controller started what the first one had; a machine that was taken away was noticed after
-twenty minutes (skypilot 779 and 10487, opengeni 241, dstack 2732; CP 4: 13, 14, 19, 31).
+twenty minutes (skypilot 779 and 10487, opengeni 241, dstack 2732; CP 4: 13, 14, 19, 31).  Ours: of
+43 machines of a grid of 100 cells 23 were ended as silent while they beat, for a listing read the
+names before a new beat was put, and looked at the old one after that was removed.
 
 Guards: `quantgrid.rental.steps.step` believes the beats of a machine before any word of a platform,
-and `quantgrid.rental.register.Register.append` lets one controller write the next state.
+and concludes nothing from a listing without them; `quantgrid.inside.signs.Signs.beat` keeps the
+last beat but one, and `quantgrid.rental.register.Register.append` lets one controller write the
+next state.
 """
 
 from quantgrid.rental.errors import Call
-from quantgrid.rental.lease import End, Phase
+from quantgrid.rental.lease import End, Phase, Seen, Signs
+from quantgrid.rental.steps import step
 from rented_controller import Controller
 from rented_world import TERMS, World
 
@@ -65,6 +70,19 @@ def test_machine_is_untouched_when_the_platform_shows_it_no_more_but_it_beats() 
     assert controller.phase(A) is Phase.RUNNING
     assert Call.STOP not in world.calls
     assert len(world.machines) == 1
+
+
+def test_machine_is_untouched_when_a_listing_shows_none_of_its_beats() -> None:
+    """CP 4.14: one was put and one removed while the listing was made; it beats all the same."""
+    world = World()
+    controller = running(world)
+    lease = controller.lease(A)._replace(deadline_s=world.now_s + 1e6)
+    signs = Signs(None, 0, 1, lease.machine, None)
+
+    after, actions = step(lease, Seen(machines=(), signs=signs), world.now_s + 7200.0, TERMS)
+
+    assert after.phase is Phase.RUNNING
+    assert actions == ()
 
 
 def test_machine_is_untouched_when_another_controller_finds_it_beating() -> None:

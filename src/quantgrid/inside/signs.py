@@ -8,6 +8,8 @@ from quantgrid.rental.register import BEAT, CLAIM, EXIT, START, Register, exit_b
 from quantgrid.store import Store
 
 DEVICE = "device"
+_KEPT = 2
+"""Beats that are there at any time: the newest, and the one before."""
 _WANTED = {Phase.INTENT, Phase.CREATING, Phase.RECONCILE, Phase.BOOTING, Phase.RUNNING}
 """In these phases a lease wants the machine of its newest nonce."""
 
@@ -28,7 +30,8 @@ class Signs:
         self.lease: Lease | None = None
         """Its newest state that was seen here."""
         self._register, self._number, self._is_wanted = Register(store), 0, False
-        self._beats, self._last_beat = 0, ""
+        self._beats = 0
+        self._kept: list[str] = []
 
     def start(self) -> None:
         """Count one more start of the first process."""
@@ -54,13 +57,18 @@ class Signs:
         return self._is_wanted
 
     def beat(self, progress: int) -> None:
-        """Say that it lives; the beat before is of no use any more."""
+        """Say that it lives; of the beats before only the last one is kept.
+
+        A listing that is being made shows neither a key that is new nor one that goes, and whoever
+        sees no beat at all takes the machine for a silent one.
+        """
         key = self._key(BEAT, f"{self.starts:02d}{self._beats:06d}", str(progress))
         self._beats += 1
         self.store.put_once(key, b"")
-        before, self._last_beat = self._last_beat, key
-        if before:
-            self.store.delete(before)
+        self._kept.append(key)
+        while len(self._kept) > _KEPT:
+            self.store.delete(self._kept[0])
+            self._kept.pop(0)
 
     def device(self, facts: dict[str, object]) -> None:
         """Say what it computes on."""

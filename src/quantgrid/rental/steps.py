@@ -245,7 +245,9 @@ def _running(at: _At) -> Step:
         return at.stay()
     if signs.starts > at.terms.max_starts:
         return at.ending(End.CRASHLOOP)
-    silence_s = at.age_s if signs.beat_age_s is None else signs.beat_age_s
+    silence_s = signs.beat_age_s
+    if silence_s is None:  # it did beat, so this listing was made while its beats changed
+        return at.stay()
     if silence_s > at.terms.stall_s:
         return at.ending(End.STALLED)
     if silence_s <= _SILENT * at.terms.beat_s:  # it lives, whatever the platform says of it
