@@ -23,9 +23,14 @@ def platform(double: Double, **changes: object) -> dict[str, object]:
     """The file of the platform, for a rehearsal of it."""
     whole: dict[str, object] = yaml.safe_load((PROJECT / "config/platforms/modal.yaml").read_text())
     rented, options = whole["rented"], whole["rented"]["options"]  # type: ignore[index]
-    whole |= {"device": "cpu", "threads": 1, "clock_factor": FACTOR, "bills_as": None}
+    whole |= {
+        "device": "cpu",
+        "threads": 1,
+        "clock_factor": min(double.factor, FACTOR),
+        "bills_as": None,
+    }
     price = {"usd_per_h": parts.PRICES["cpu"] / 1e6, "source": "test", "date": "2026-11-30"}
-    options |= {"candidates": [price], "boot_s": 60, "create_s": 60, "visible_s": 0.5, "bill_s": 0}
+    options |= {"candidates": [price], "boot_s": 180, "create_s": 60, "visible_s": 0.5, "bill_s": 0}
     options["factor"] = double.factor
     rented |= {
         "account": "lab/main",

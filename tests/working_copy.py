@@ -32,6 +32,10 @@ PARTS = (
 LIGHT = Path(__file__).parent / "light_scripts"
 GRID = "smoke"
 CELLS = 14
+WHOLE = [("demo", 105, True), ("smoke", CELLS, False)]
+"""Grid, cells, and whether the science is light: what a night computes on each platform."""
+SLOW = 6.0
+"""Times faster than a watch where hours are worked: what a busy machine takes is no hang."""
 FEW = "three"
 """A grid of three cells, for what does not depend on how many there are."""
 NONE = "{method: none}"
@@ -194,6 +198,11 @@ def once(
 
 def run_light(root: Path, grid: str = GRID) -> WorkingCopy:
     """A working copy with light science whose grid is complete."""
-    copy = lay(root, light=True)
-    copy.snakemake(grid=grid)
+    return run_whole(root, grid, light=True, timeout_s=280)
+
+
+def run_whole(root: Path, grid: str, *, light: bool, timeout_s: float = 2400) -> WorkingCopy:
+    """A working copy whose grid is complete, with real science or a light one."""
+    copy = lay(root, light=light)
+    copy.snakemake(grid=grid, timeout_s=timeout_s)
     return copy

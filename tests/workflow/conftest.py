@@ -1,13 +1,13 @@
 """Working copies as fixtures."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from working_copy import FEW, WorkingCopy, lay, once, run_light
+from working_copy import FEW, WorkingCopy, lay, once, run_light, run_whole
 
 
 @pytest.fixture
@@ -34,3 +34,14 @@ def few(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> WorkingCopy
     """A working copy whose grid of three cells is complete, for this test alone."""
     made = once(tmp_path_factory, FEW, partial(run_light, grid=FEW))
     return made.copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., WorkingCopy]:
+    """A complete grid on this machine, to be compared with; whoever asks must not change it."""
+
+    def find(grid: str, *, light: bool) -> WorkingCopy:
+        make = partial(run_whole, grid=grid, light=light)
+        return once(tmp_path_factory, f"whole-{grid}-{light}", make)
+
+    return find

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from modal_copy import environment_of, lay_rented, typed
 from quantgrid.store import open_store
 from rehearsal.modal.double import Double
 from s3_server import CREDENTIALS
-from working_copy import CELLS, WorkingCopy, aim, lay
+from working_copy import CELLS, SLOW, WHOLE, WorkingCopy, aim
 
 
 @pytest.fixture(scope="module")
@@ -48,26 +48,23 @@ def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("grid", "count", "light"), [("demo", 105, True), ("smoke", 14, False)])
+@pytest.mark.timeout(5400)
+@pytest.mark.parametrize(("grid", "count", "light"), WHOLE)
 def test_whole_grid_is_the_same_in_sandboxes_as_on_a_desk(
-    tmp_path: Path, double: Double, grid: str, count: int, light: bool
+    tmp_path: Path, whole: Callable[..., WorkingCopy], grid: str, count: int, light: bool
 ) -> None:
     """All 105 cells of the demo; and 14 with their real science, from raw text to the table."""
-    here, copy = (
-        lay(tmp_path / "here", light=light),
-        lay_rented(tmp_path / "rented", double, grid, light=light),
-    )
-    here.snakemake(grid=grid, timeout_s=1500)
-    before = double.bill()
+    here = whole(grid, light=light)
+    with parts.doubled(tmp_path / "modal", SLOW) as double:
+        copy = lay_rented(tmp_path / "rented", double, grid, light=light)
 
-    done = typed(copy, environment_of(copy, double), timeout_s=2000)
+        done = typed(copy, environment_of(copy, double), timeout_s=2400)
 
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert len(boxes.numbers(copy, "modal")) == count
-    assert boxes.numbers(copy, "modal") == boxes.numbers(here, "local")
-    assert double.living() == []
-    assert boxes.told(copy) == pytest.approx(double.bill() - before, abs=len(double.boxes()))
+        assert done.returncode == 0, done.stdout[-6000:]
+        assert len(boxes.numbers(copy, "modal")) == count
+        assert boxes.numbers(copy, "modal") == boxes.numbers(here, "local")
+        assert double.living() == []
+        assert boxes.told(copy) == pytest.approx(double.bill(), abs=len(double.boxes()))
 
 
 @pytest.mark.nightly

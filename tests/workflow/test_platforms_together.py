@@ -18,7 +18,7 @@ import modal_parts as parts
 import runpod_copy as pods
 from rehearsal.modal.double import Double as Modal
 from rehearsal.runpod.double import Double as RunPod
-from working_copy import WorkingCopy, lay
+from working_copy import SLOW, WorkingCopy, lay
 
 WAITS = ("--config", "on_held=wait")
 PLATFORMS = ["local", "modal", "runpod"]
@@ -76,7 +76,7 @@ def _copies(place: Path, runpod: RunPod, modal: Modal, grid: str) -> dict[str, W
         "modal": boxes.lay_rented(place / "modal", modal, grid),
         "runpod": lay(place / "runpod", light=True),
     }
-    pods.fill_in(copies["runpod"], grid)
+    pods.fill_in(copies["runpod"], grid, factor=SLOW)
     copies["local"].edit("config/config.yaml", "grid: demo ", f"grid: {grid} ")
     for copy in copies.values():
         _share(copy, place)
@@ -122,7 +122,7 @@ def _assert_marked(copies: dict[str, WorkingCopy], place: Path, grid: str) -> No
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(5400)
 @pytest.mark.parametrize(("grid", "count"), [("smoke", 14), ("demo", 105)])
 def test_each_cell_is_computed_once_when_three_platforms_share_an_archive(
     tmp_path: Path, grid: str, count: int
@@ -131,8 +131,8 @@ def test_each_cell_is_computed_once_when_three_platforms_share_an_archive(
     place = tmp_path / "place"
     place.mkdir()
     with ExitStack() as stack:
-        runpod = stack.enter_context(pods.doubled(tmp_path / "double-runpod"))
-        modal = stack.enter_context(parts.doubled(tmp_path / "double-modal", boxes.FACTOR))
+        runpod = stack.enter_context(pods.doubled(tmp_path / "double-runpod", SLOW))
+        modal = stack.enter_context(parts.doubled(tmp_path / "double-modal", SLOW))
         copies = _copies(place, runpod, modal, grid)
         environ = boxes.rehearse(copies["modal"], boxes.environment_of(copies["modal"], modal))
         words = ["snakemake", "--profile", "modal", *WAITS]

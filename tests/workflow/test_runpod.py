@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,9 @@ from quantgrid.rental.register import Register
 from quantgrid.store import open_store
 from rehearsal.runpod.double import Double
 from s3_server import CREDENTIALS
-from working_copy import WorkingCopy, aim, lay
+from working_copy import SLOW, WHOLE, WorkingCopy, aim, lay
 
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-SLOW = 6.0
-"""Times faster than a watch where a probe is measured: its five minutes are real work."""
 MONEY = ("--config", "money={max_usd_per_grid: 20, probe_max_usd: 3}")
 
 
@@ -25,6 +23,13 @@ MONEY = ("--config", "money={max_usd_per_grid: 20, probe_max_usd: 3}")
 def double(tmp_path: Path) -> Iterator[Double]:
     """A platform of its own."""
     with pods.doubled(tmp_path / "runpod") as double:
+        yield double
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Double]:
+    """A platform of its own, slow enough for hours of work."""
+    with pods.doubled(tmp_path / "runpod", SLOW) as double:
         yield double
 
 
@@ -51,42 +56,46 @@ def test_grid_on_pods_is_that_of_this_machine_when_typed_as_documented(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("grid", "count", "light"), [("demo", 105, True), ("smoke", 14, False)])
+@pytest.mark.timeout(5400)
+@pytest.mark.parametrize(("grid", "count", "light"), WHOLE)
 def test_whole_grid_on_pods_is_that_of_this_machine_when_typed_as_documented(
-    double: Double, tmp_path: Path, grid: str, count: int, light: bool
+    slow: Double,
+    tmp_path: Path,
+    whole: Callable[..., WorkingCopy],
+    grid: str,
+    count: int,
+    light: bool,
 ) -> None:
     """All 105 cells of the demo; and 14 with their real science, from raw text to the table."""
-    here, copy = (lay(tmp_path / name, light=light) for name in ("here", "pods"))
-    here.snakemake(grid=grid, timeout_s=1500)
-    pods.fill_in(copy, grid)
+    here, copy = whole(grid, light=light), lay(tmp_path / "pods", light=light)
+    pods.fill_in(copy, grid, factor=SLOW)
 
-    pods.typed(copy, environ=pods.environment(double), timeout_s=2000)
+    pods.typed(copy, environ=pods.environment(slow), timeout_s=2400)
 
     assert pods.numbers(copy, grid) == pods.numbers(here, grid)
     assert len(pods.numbers(copy, grid)) == count
-    pods.assert_whole(double, copy)
+    pods.assert_whole(slow, copy)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
-    double: Double, made: WorkingCopy, s3_address: str, tmp_path: Path
+    slow: Double, made: WorkingCopy, s3_address: str, tmp_path: Path
 ) -> None:
     """The key is a secret of the platform: no request, pod, log, file or object of ours has it."""
-    double.act("account", name="lab", secrets={name: CREDENTIALS[name] for name in KEYS})
+    slow.act("account", name="lab", secrets={name: CREDENTIALS[name] for name in KEYS})
     copy = lay(tmp_path / "pods", light=True)
-    pods.fill_in(copy, secrets=[*KEYS])
+    pods.fill_in(copy, factor=SLOW, secrets=[*KEYS])
     aim(copy, s3_address)
 
-    pods.typed(copy, environ=pods.environment(double), timeout_s=1000)
+    pods.typed(copy, environ=pods.environment(slow), timeout_s=1000)
 
     assert pods.numbers(copy) == pods.numbers(made)
     store = open_store(s3_address, copy.root)
-    pods.assert_whole(double, copy, store)
+    pods.assert_whole(slow, copy, store)
     secret = CREDENTIALS[KEYS[1]]
-    pods.assert_no_secret(double, secret)
-    created = double.requests("createPod")
+    pods.assert_no_secret(slow, secret)
+    created = slow.requests("createPod")
     assert all(f"RUNPOD_SECRET_{name}" in each["body"] for each in created for name in KEYS)
     kept = [path.read_bytes() for path in copy.root.rglob("*") if path.is_file()]
     kept += [store.get(key) for key in store.list("")]
@@ -96,13 +105,14 @@ def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
-    double: Double, tmp_path: Path
+    slow: Double, tmp_path: Path
 ) -> None:
     """`launch --on runpod` rents a pod without a GPU, which rents the others with a secret."""
-    double.act("account", name="lab", secrets={"QG_RUNPOD_KEY": double.key})
+    slow.act("account", name="lab", secrets={"QG_RUNPOD_KEY": slow.key})
     copy = lay(tmp_path / "pods", light=True)
-    pods.fill_in(copy, "three", coordinator={"device": "cpu3c", "secrets": ["QG_RUNPOD_KEY"]})
-    environ = pods.environment(double)
+    coordinator = {"device": "cpu3c", "secrets": ["QG_RUNPOD_KEY"]}
+    pods.fill_in(copy, "three", factor=SLOW, coordinator=coordinator)
+    environ = pods.environment(slow)
     _, *settings = pods.words(copy, environ)[: -len(("snakemake", "--profile", "runpod"))]
     quantgrid = (sys.executable, "-m", "quantgrid")
 
@@ -112,8 +122,8 @@ def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
 
     assert "3/3 cells" in attached.text
     assert "restore 3, make 0" in pods.typed(copy, environ=environ).text
-    assert double.billing == []
-    pods.assert_no_secret(double, *double.show()["keys"])
+    assert slow.billing == []
+    pods.assert_no_secret(slow, *slow.show()["keys"])
 
 
 # -- money -----------------------------------------------------------------------------------------
@@ -122,17 +132,12 @@ def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
 @pytest.mark.nightly
 @pytest.mark.timeout(1200)
 def test_nothing_but_probes_is_rented_before_the_clearance_when_pods_are_paid(
-    tmp_path: Path,
+    slow: Double, tmp_path: Path
 ) -> None:
     """Compile and smoke here, a probe on a pod, a clearance; every other pod is younger than it."""
-    with pods.doubled(tmp_path / "runpod", SLOW) as double:
-        _assert_cleared_first(double, tmp_path)
-
-
-def _assert_cleared_first(double: Double, tmp_path: Path) -> None:
     copy = lay(tmp_path / "pods", light=True)
     pods.fill_in(copy, "three", bills_as="here", factor=SLOW)
-    environ = pods.environment(double) | {"LIGHT_WORK_S": "0.5"}  # a smoke kills what can save
+    environ = pods.environment(slow) | {"LIGHT_WORK_S": "0.5"}  # a smoke kills what can save
 
     said = pods.typed(copy, *MONEY, environ=environ, timeout_s=1000)
 
@@ -144,13 +149,13 @@ def _assert_cleared_first(double: Double, tmp_path: Path) -> None:
     cleared_s = clearance.stat().st_mtime
     leases = Register(pods.store_of(copy)).leases(ended=True)
     cells = {subject[:12]: each.lease.cell for subject, each in leases.items()}
-    for pod in double.pods:
+    for pod in slow.pods:
         name = find_name(pod["body"]["name"])
         assert name is not None
         is_probe = cells[name.subject].startswith("probe")
-        assert is_probe or _real_s(double, pod["created_s"]) > cleared_s, cells[name.subject]
+        assert is_probe or _real_s(slow, pod["created_s"]) > cleared_s, cells[name.subject]
     assert any(cell.startswith("probe") for cell in cells.values())
-    pods.assert_whole(double, copy)
+    pods.assert_whole(slow, copy)
 
 
 def _real_s(double: Double, created_s: float) -> float:
