@@ -58,7 +58,7 @@ def test_pod_is_gone_and_paid_as_told_when_its_job_is_done(controller: Controlle
 def test_second_start_works_not_again_when_the_end_of_the_first_failed(
     controller: Controller,
 ) -> None:
-    """CP 4.8: a container that starts again after its record works no more; its pod is ended."""
+    """CP 4.7, 4.8, 4.12: a second start works no more; the end that fails is asked for again."""
     controller.work_s, controller.words = 0.3, ("hang",)
     controller.rig.double.act("options", restart_s=1.0)
     controller.rig.double.fault("deletePod", "html", status=502, nth=None)
@@ -66,7 +66,7 @@ def test_second_start_works_not_again_when_the_end_of_the_first_failed(
     lease = controller.until(A, Phase.TERMINATING)
     controller.until_so(lambda: controller.rig.pods[0]["starts"] >= 3, A)
     controller.until_so(lambda: any("does not end" in each for each in controller.told), A)
-    assert controller.lease(A).phase is Phase.TERMINATING  # CP 4.7, 4.12
+    assert controller.lease(A).phase is Phase.TERMINATING
 
     controller.rig.double.act("clear")
     ended = controller.until(A, *_OVER)

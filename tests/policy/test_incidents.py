@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 
 GUARD = re.compile(r"^Guards?:\s*(.+?)(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
+PLAYED = {
+    "runpod": {*range(1, 15), 19, 24, *range(26, 31), 32},
+    "modal": {10, *range(15, 19), *range(20, 26)},
+}
+"""Numbers of the research on platforms (its section 4) that are played on each double."""
 NAME = re.compile(r"`(quant(?:grid|lm)[\w.]+)`")
 
 
@@ -86,3 +91,18 @@ def test_every_incident_of_the_list_is_played(root: Path) -> None:
 
     assert set(PROVIDERS) - found == set()
     assert not list(played('def test_x() -> None:\n    """Plays 4.7: nothing."""\n'))
+
+
+@pytest.mark.parametrize("platform", PLAYED)
+def test_incidents_of_a_platform_are_played_on_its_double(root: Path, platform: str) -> None:
+    """Each number that concerns it is in the docstring of a test over its real interface."""
+    told = "\n".join(
+        ast.get_docstring(function) or ""
+        for path in (root / "tests" / "incidents").glob(f"test_{platform}_*.py")
+        for function in ast.parse(path.read_text()).body
+        if isinstance(function, ast.FunctionDef) and function.name.startswith("test_")
+    )
+
+    played = {int(number) for number in re.findall(r"\b4\.(\d+)", told)}
+
+    assert PLAYED[platform] - played == set()

@@ -68,7 +68,7 @@ def test_whole_grid_is_the_same_in_sandboxes_as_on_a_desk(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2000)
 def test_grid_in_sandboxes_deposits_into_a_bucket_whose_key_only_modal_has(
     tmp_path: Path, double: Double, made: WorkingCopy, s3_address: str
 ) -> None:
@@ -78,7 +78,7 @@ def test_grid_in_sandboxes_deposits_into_a_bucket_whose_key_only_modal_has(
     copy = lay_rented(tmp_path / "rented", double, secrets=["quantgrid-archive"])
     aim(copy, s3_address)
 
-    done = typed(copy, environment_of(copy, double), timeout_s=1000)
+    done = typed(copy, environment_of(copy, double), timeout_s=1500)
 
     assert done.returncode == 0, done.stdout[-6000:]
     assert boxes.numbers(copy, "modal") == boxes.numbers(made, "local")
@@ -98,7 +98,7 @@ def _files_of(double: Double) -> list[Path]:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2000)
 def test_grid_goes_on_in_a_cpu_sandbox_when_this_computer_is_closed(
     tmp_path: Path, double: Double
 ) -> None:
@@ -113,10 +113,10 @@ def test_grid_goes_on_in_a_cpu_sandbox_when_this_computer_is_closed(
     environment, before = boxes.rehearse(copy, environment_of(copy, double)), len(double.boxes())
     quantgrid = (sys.executable, "-m", "quantgrid")
 
-    launched = boxes.said(copy, environment, *quantgrid, "launch", "--on", "modal")
+    launched = boxes.said(copy, environment, *quantgrid, "launch", "--on", "modal", timeout_s=600)
     assert "This computer may be closed" in launched.stdout, launched.stdout[-3000:]
     (first, *_) = double.boxes()[before:]
-    attached = boxes.said(copy, environment, *quantgrid, "attach", timeout_s=600)
+    attached = boxes.said(copy, environment, *quantgrid, "attach", timeout_s=900)
 
     assert "3/3 cells" in attached.stdout, attached.stdout[-6000:]
     assert first["device"] == "cpu"

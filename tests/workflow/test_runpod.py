@@ -78,7 +78,7 @@ def test_whole_grid_on_pods_is_that_of_this_machine_when_typed_as_documented(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2000)
 def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
     slow: Double, made: WorkingCopy, s3_address: str, tmp_path: Path
 ) -> None:
@@ -88,7 +88,7 @@ def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
     pods.fill_in(copy, factor=SLOW, secrets=[*KEYS])
     aim(copy, s3_address)
 
-    pods.typed(copy, environ=pods.environment(slow), timeout_s=1000)
+    pods.typed(copy, environ=pods.environment(slow), timeout_s=1500)
 
     assert pods.numbers(copy) == pods.numbers(made)
     store = open_store(s3_address, copy.root)
@@ -103,7 +103,7 @@ def test_grid_on_pods_deposits_into_a_bucket_whose_key_only_the_platform_has(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2000)
 def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
     slow: Double, tmp_path: Path
 ) -> None:
@@ -116,9 +116,9 @@ def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
     _, *settings = pods.words(copy, environ)[: -len(("snakemake", "--profile", "runpod"))]
     quantgrid = (sys.executable, "-m", "quantgrid")
 
-    launched = copy.call("env", *settings, *quantgrid, "launch", "--on", "runpod")
+    launched = copy.call("env", *settings, *quantgrid, "launch", "--on", "runpod", timeout_s=600)
     assert "This computer may be closed" in launched.text
-    attached = copy.call("env", *settings, *quantgrid, "attach", timeout_s=600)
+    attached = copy.call("env", *settings, *quantgrid, "attach", timeout_s=900)
 
     assert "3/3 cells" in attached.text
     assert "restore 3, make 0" in pods.typed(copy, environ=environ).text
@@ -130,7 +130,7 @@ def test_grid_goes_on_in_a_cpu_pod_when_this_computer_is_closed(
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2000)
 def test_nothing_but_probes_is_rented_before_the_clearance_when_pods_are_paid(
     slow: Double, tmp_path: Path
 ) -> None:
@@ -139,7 +139,7 @@ def test_nothing_but_probes_is_rented_before_the_clearance_when_pods_are_paid(
     pods.fill_in(copy, "three", bills_as="here", factor=SLOW)
     environ = pods.environment(slow) | {"LIGHT_WORK_S": "0.5"}  # a smoke kills what can save
 
-    said = pods.typed(copy, *MONEY, environ=environ, timeout_s=1000)
+    said = pods.typed(copy, *MONEY, environ=environ, timeout_s=1500)
 
     assert {"compile", "smoke", "probe", "budget", "clearance"} <= said.jobs.keys()
     (clearance,) = (copy / "receipts/screens").rglob("clearance.*.json")
