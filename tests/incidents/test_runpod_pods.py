@@ -12,17 +12,20 @@ Guards: `quantgrid.rental.steps.step` asks again until two looks miss a pod,
 `quantgrid.rental.runpod.answers.lack` counts a pod without its volume as ended.
 """
 
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from quantgrid.rental.lease import End, Phase
+from quantgrid.rental.briefing import Briefing
+from quantgrid.rental.lease import End, Lease, Phase
+from quantgrid.rental.port import Name, Order
 from quantgrid.rental.reaping import findings
 from quantgrid.rental.spend import microusd
 from rehearsal.runpod.containers import processes_of
 from runpod_controller import LIMITS, TERMS, Controller
-from runpod_rig import Rig
+from runpod_rig import FACTOR, Rig
 
 A = "a" * 64
 _OVER = (Phase.SUCCESS, Phase.ERROR)
@@ -193,6 +196,48 @@ def test_pod_is_replaced_when_it_came_without_its_volume(controller: Controller)
     first, *_, last = controller.rig.pods
     assert (first["starts"], last["id"]) == (0, lease.machine)
     assert controller.rig.billing == [lease.machine]
+    controller.end(A)
+
+
+class _Supervised(Controller):
+    """A controller whose pods meet our own first process when they come back without a GPU."""
+
+    def order(self, lease: Lease, name: Name) -> Order:
+        order = super().order(lease, name)
+        told = Briefing(
+            store=str(self.folder),
+            subject=lease.subject,
+            nonce=name.nonce,
+            deadline=lease.deadline_s,
+            platform="runpod",
+            id_variable="RUNPOD_POD_ID",
+            ends_by="quantgrid.rental.runpod:from_environment",
+            gpus=1,
+            clock_factor=FACTOR,
+        )
+        choice = f"[ $RUNPOD_GPU_COUNT = 0 ] && exec {sys.executable} -m quantgrid supervise"
+        return order._replace(
+            command=("sh", "-c", f'{choice}; exec "$@"', "sh", *order.command),
+            environment=(*order.environment, *told.environment()),
+        )
+
+
+def test_next_pod_takes_over_when_one_came_back_without_its_gpu(
+    runpod: Rig, tmp_path: Path
+) -> None:
+    """A pod whose host has no GPU left says so and ends itself; another one goes on."""
+    controller = _Supervised(runpod, tmp_path / "store")
+    controller.work_s = 1000.0
+    controller.want(A)
+    lease = controller.until(A, Phase.RUNNING)
+    runpod.double.act("take-gpu", pod=lease.machine)
+
+    controller.until_so(lambda: controller.lease(A).machine not in {"", lease.machine}, A)
+    after = controller.until(A, Phase.RUNNING)
+
+    assert after.interruptions == 1
+    assert runpod.billing == [after.machine]
+    assert "GPU" in _log(controller, lease.machine)
     controller.end(A)
 
 
