@@ -109,6 +109,24 @@ def test_machine_is_adopted_when_the_controller_died_inside_the_create() -> None
     assert [m.id for m in world.machines.values()] == [lease.machine]
 
 
+def test_create_of_a_dead_controller_is_looked_for_at_once() -> None:
+    """CP 4.15: nobody waits for the reply of a call whose caller is gone."""
+    world = World()
+    world.fates, world.hidden_s = ["die"], LIMITS.visible_s - 1
+    first = wanted(world)
+    while first.go():
+        pass
+    assert first.lease(A).phase is Phase.CREATING
+    world.is_dead = lambda by: by == first.by
+    second = wanted(world)
+
+    second.go()
+
+    assert second.lease(A).phase is Phase.RECONCILE
+    second.until(A, Phase.RUNNING)
+    assert len(world.machines) == 1
+
+
 def test_hundred_creates_are_a_hundred_machines_when_replies_are_lost() -> None:
     """CP 4.11: whatever becomes of the replies, a subject has one machine."""
     world = World(seed=3)

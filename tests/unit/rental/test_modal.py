@@ -86,9 +86,12 @@ def test_sandbox_is_found_by_name_and_listing_until_it_ends(
     assert double.calls().count("AppClientDisconnect") == 0
 
 
-def test_nothing_is_found_when_nothing_is_there(platform: Modal) -> None:
-    """Looking makes neither app nor sandbox, and a missing one is no error."""
+def test_nothing_is_found_when_nothing_is_there(platform: Modal, double: Double) -> None:
+    """Looking makes neither app nor sandbox nor volume, and a missing one is no error."""
+    assert platform.find_volume("nobody-made-it") is None
+    before = len(double.calls())
     assert platform.machines("ffffffff") == ()
+    assert parts.LIST not in double.calls()[before:]  # without an app there is nothing to list
     assert platform.find(str(Name("ffffffff", "5" * 12, 1, "b" * 12))) is None
     assert platform.find("somebody-elses") is None
     assert platform.observe("sb-0000000000000000000000") is None
