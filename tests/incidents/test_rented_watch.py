@@ -44,6 +44,28 @@ def test_machine_is_one_when_two_controllers_want_it() -> None:
     assert len(both[0].books().promises) == 1
 
 
+def test_machine_is_one_when_the_rounds_of_two_controllers_cross() -> None:
+    """CP 4.13: whoever wrote the state first acts on it, and the other reads it again."""
+    world = World()
+    late, quick = Controller(world), Controller(world)
+    for controller in (late, quick):
+        controller.want(A)
+    ways = late.rounds.ways
+
+    def overtaken() -> str:
+        quick.go()
+        return ways.fresh()
+
+    late.rounds.ways = ways._replace(fresh=overtaken)
+    for _ in range(20):
+        late.go()
+        world.advance(30)
+
+    assert late.phase(A) is Phase.RUNNING
+    assert len(world.machines) == 1
+    assert len(late.books().promises) == 1
+
+
 def test_machine_is_untouched_when_the_platform_is_down() -> None:
     """CP 4.14: ten minutes without an answer end nothing and start nothing; a person reads it."""
     world = World()

@@ -1,14 +1,17 @@
 """The adapter of RunPod over real HTTP: every outcome of a call, from the double."""
 
 import sys
+import threading
 import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.rental.errors import CallFault, Trouble
 from quantgrid.rental.port import Ended, MachineState
-from quantgrid.rental.runpod import from_environment, open_api
+from quantgrid.rental.runpod import RunPod, Settings, from_environment, open_api
 from quantgrid.rental.runpod.calls import Api, refuse_odd
 from runpod_rig import GPU, LIMITS, OWNER, PLACE, Rig
 
@@ -228,11 +231,46 @@ def test_call_is_given_up_when_nothing_is_answered(runpod: Rig) -> None:
     assert time.monotonic() - begin_s < 2.9  # the deadline of the test's client is one second
 
 
+def test_listing_is_asked_for_again_when_it_is_a_page_of_the_network(runpod: Rig) -> None:
+    """A page that says 200 is no listing: nothing is concluded from it."""
+    runpod.double.fault("listPods", "html", status=200)
+
+    with pytest.raises(CallFault, match="no JSON") as caught:
+        runpod.platform.machines(OWNER)
+
+    assert caught.value.trouble is Trouble.RETRY
+
+
+def test_call_is_given_up_when_its_reply_drips() -> None:
+    """Each byte comes in time, and the whole of it does not."""
+
+    class Dripping(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b'{"pods": []}'.rjust(400)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            with suppress(OSError):
+                for byte in body:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.01)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        api = Api(f"http://127.0.0.1:{server.server_port}/v2", "key", within_s=0.5)
+        with pytest.raises(CallFault) as caught:
+            RunPod(api, Settings("lab", "", LIMITS)).machines(OWNER)
+        server.shutdown()
+
+    assert caught.value.trouble is Trouble.RETRY
+
+
 def test_call_may_be_repeated_when_nobody_listens() -> None:
     """Without a connection nothing was done, not even by a create."""
     api = Api("http://127.0.0.1:9/v2", "key", within_s=1.0)
-    from quantgrid.rental.runpod import RunPod, Settings
-
     rig = RunPod(api, Settings("lab", "", LIMITS))
     with pytest.raises(CallFault) as caught:
         rig.machines(OWNER)
