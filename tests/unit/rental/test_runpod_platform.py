@@ -241,8 +241,9 @@ def test_listing_is_asked_for_again_when_it_is_a_page_of_the_network(runpod: Rig
     assert caught.value.trouble is Trouble.RETRY
 
 
-def test_call_is_given_up_when_its_reply_drips() -> None:
-    """Each byte comes in time, and the whole of it does not."""
+@pytest.mark.parametrize(("first_s", "pause_s"), [(0.0, 0.01), (3.0, 0.0)], ids=["drips", "stops"])
+def test_call_is_given_up_when_its_reply_does_not_end(first_s: float, pause_s: float) -> None:
+    """Each byte comes in time and the whole of it does not; or the second byte never comes."""
 
     class Dripping(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -251,9 +252,11 @@ def test_call_is_given_up_when_its_reply_drips() -> None:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             with suppress(OSError):
-                for byte in body:
+                self.wfile.write(body[:1])
+                time.sleep(first_s)
+                for byte in body[1:]:
                     self.wfile.write(bytes([byte]))
-                    time.sleep(0.01)
+                    time.sleep(pause_s)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
