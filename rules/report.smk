@@ -39,4 +39,4 @@ rule report:
     log:
         layout.log_of(layout.PAGE),
     shell:
-        "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.tables[0]} --laws {input.tables[1]} --out {output.page} > {log} 2>&1"
+        "exec {plan.quantgrid} report --wanted {input.wanted} --table {input.tables[0]} --laws {input.tables[1]} --out {output.page} {plan.lines.archive} > {log} 2>&1"

@@ -12,9 +12,9 @@ if TYPE_CHECKING:  # the runner reads no configuration
     from quantgrid.load import Settings
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
     """Declare the options that name an archive."""
-    parser.add_argument("--archive", required=True, help="address of the archive")
+    parser.add_argument("--archive", required=is_required, help="address of the archive")
     parser.add_argument("--also", action="append", default=[], help="archive to read from as well")
     parser.add_argument("--archive-id", default="", help="id that the archive must have")
 

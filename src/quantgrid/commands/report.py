@@ -4,7 +4,10 @@ import argparse
 from pathlib import Path
 
 from quantgrid import atomic, layout
-from quantgrid.report import canvas, own, page, plots
+from quantgrid.archive.opened import configure as configure_archive
+from quantgrid.archive.opened import opened
+from quantgrid.archive.record import Record
+from quantgrid.report import canvas, own, page, plots, trunks
 from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.wanted import source_of
 
@@ -19,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="the page to write (HTML)")
     parser.add_argument("--results", type=Path, help="folder of the cells; default: that of --out")
     parser.add_argument("--plots", type=Path, help="folder for the plots; default: that of --out")
+    configure_archive(parser, is_required=False)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,10 +46,18 @@ def main(options: argparse.Namespace) -> int:
         data = drawn.get(plot.name, own.NOTHING_TO_PLOT)
         atomic.publish((options.plots or folder).absolute() / name, data)
     source = source_of(options.table.absolute(), options.laws.absolute())
-    made = page.html(grid, wanted, table, laws, drawings, source, rows)
+    shared = _trunks(options, grid)
+    made = page.html(grid, wanted, table, laws, drawings, source, rows, shared)
     atomic.publish(options.out.absolute(), made)
     print(f"{options.out}: {len(grid.cells) + len(rows)} cells and {len(drawings)} plots.")
     return 0
+
+
+def _trunks(options: argparse.Namespace, grid: Grid) -> tuple[Record, ...] | None:
+    """What the cells share, where an archive was named."""
+    if options.archive is None:
+        return None
+    return trunks.find(opened(options, Path.cwd()), (cell.record for cell in grid.cells))
 
 
 def _drawings(grid: Grid) -> list[page.Drawing]:

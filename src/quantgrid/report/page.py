@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from quantgrid import layout
+from quantgrid.archive.record import Record
 from quantgrid.errors import Refusal
 from quantgrid.report import (
     answers,
@@ -127,6 +128,7 @@ def html(
     drawings: Sequence[Drawing],
     source: str,
     rows: Sequence[own.OwnRow] = (),
+    shared: Sequence[Record] | None = None,
 ) -> bytes:
     """The page; equal records give equal bytes.
 
@@ -138,6 +140,7 @@ def html(
         drawings: Plots in the order of the page.
         source: What the page is made from; see `quantgrid.wanted.source_of`.
         rows: Cells with a program of their own.
+        shared: Milestones behind the cells; None when the archive was not asked.
     """
     import jinja2
 
@@ -153,6 +156,7 @@ def html(
             _of_models(grid, table, laws, drawings) if grid.cells else _of_programs(grid.name, rows)
         ),
         **_origin(grid, wanted, rows),
+        **_costs(grid, rows, shared),
     )
     return text.encode()
 
@@ -201,11 +205,19 @@ def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str,
         "doubts": doubted.doubts(grid),
         "verdict_at": [column.name for column in SHOWN].index("verdict"),
         "limitations": judged + ([OWN_LIMIT] if rows else []),
-        "costs": spending.sheet_of(
-            [*(cell.record for cell in grid.cells), *(row.record for row in rows)]
-        ),
         "programs": own.sheets(rows),
         "num_programs": len(rows),
+    }
+
+
+def _costs(
+    grid: Grid, rows: Sequence[own.OwnRow], shared: Sequence[Record] | None
+) -> dict[str, Any]:
+    """What cells took, and what they share, where that is known."""
+    cells = [*(cell.record for cell in grid.cells), *(row.record for row in rows)]
+    return {
+        "costs": spending.sheet_of([*cells, *(shared or ())]),
+        "knows_trunks": shared is not None,
     }
 
 

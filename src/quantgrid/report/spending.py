@@ -22,7 +22,8 @@ class Spent(NamedTuple):
 
     Args:
         cells: Cells whose measurement was made there.
-        links: Attempts that led to weights and measurements; those of a base count for the base.
+        links: Attempts that led to trunks, weights and measurements; those of a base count for the
+            base.
         interrupted: Of these, attempts that were ended from outside.
         wall_s: Seconds of all these attempts.
         cpu_s: Processor seconds of them.
@@ -43,7 +44,7 @@ class Spent(NamedTuple):
         links = {link["attempt"]: link for record in known for link in _links(record)}.values()
         costs = [record["cost"]["usd"] for record in known if record.get("cost")]
         return cls(
-            cells=len(known),
+            cells=sum(record["kind"] == "cells" for record in known),
             links=len(links),
             interrupted=sum(_interruptions(record) for record in known),
             wall_s=sum(link.get("wall_s") or 0.0 for link in links),
@@ -53,7 +54,11 @@ class Spent(NamedTuple):
 
 
 def sheet_of(records: Iterable[Record]) -> Sheet:
-    """One row a platform and device, and their sum where there are several."""
+    """One row a platform and device, and their sum where there are several.
+
+    Args:
+        records: Of cells, and of the milestones that they share.
+    """
     by_place: dict[Place, list[Record]] = {}
     for record in records:
         by_place.setdefault(_place(record["platform"]), []).append(record)
