@@ -79,7 +79,7 @@ def rehearse(copy: WorkingCopy, environment: dict[str, str]) -> dict[str, str]:
 
 
 def typed(
-    copy: WorkingCopy, environment: dict[str, str], *more: str, timeout_s: float = 280
+    copy: WorkingCopy, environment: dict[str, str], *more: str, timeout_s: float = 560
 ) -> subprocess.CompletedProcess[str]:
     """What a person types."""
     words = ["snakemake", "--profile", "modal", *more]
@@ -87,7 +87,7 @@ def typed(
 
 
 def said(
-    copy: WorkingCopy, environment: dict[str, str], *words: str, timeout_s: float = 280
+    copy: WorkingCopy, environment: dict[str, str], *words: str, timeout_s: float = 560
 ) -> subprocess.CompletedProcess[str]:
     """How a program ended in a working copy, and what a person saw."""
     return forked.run([*words], cwd=copy.root, env=environment, timeout=timeout_s)

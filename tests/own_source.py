@@ -48,7 +48,7 @@ class OwnSource(WorkingCopy):
             process.kill()
             process.wait()
 
-    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 560) -> Outcome:
         """Run a program in the working copy; standard output and error together."""
         done = subprocess.run(
             command,

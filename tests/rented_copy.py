@@ -83,7 +83,7 @@ class RentedCopy:
         """Snakemake as a person calls it here."""
         return [sys.executable, "-m", "snakemake", "--profile", "profiles/plain"]
 
-    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 560) -> Outcome:
         """Run a program with an interpreter of its own, which looks for plugins afresh."""
         done = subprocess.run(
             [sys.executable, "-m", *command],
@@ -103,7 +103,7 @@ class RentedCopy:
         return self.call("quantgrid", *arguments, code=code)
 
     def snakemake(
-        self, *arguments: str, code: int | None = 0, grid: str = "", timeout_s: float = 280
+        self, *arguments: str, code: int | None = 0, grid: str = "", timeout_s: float = 560
     ) -> Outcome:
         """Run Snakemake to its end."""
         config = ["--config", f"grid={grid}", "platform=plain"] if grid else []

@@ -85,7 +85,7 @@ def typed(
     *more: str,
     environ: dict[str, str],
     code: int | None = 0,
-    timeout_s: float = 280,
+    timeout_s: float = 560,
 ) -> Outcome:
     """How that ends."""
     return copy.call(*words(copy, environ, *more), code=code, timeout_s=timeout_s)

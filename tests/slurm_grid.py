@@ -56,7 +56,7 @@ def run(
     copy: WorkingCopy,
     *arguments: str,
     code: int | None = 0,
-    timeout_s: float = 280,
+    timeout_s: float = 560,
     **how: Any,
 ) -> Outcome:
     """Make the grid on the cluster."""

@@ -74,7 +74,7 @@ class WorkingCopy:
         return self.root / relative
 
     def snakemake(
-        self, *arguments: str, code: int | None = 0, grid: str = GRID, timeout_s: float = 280
+        self, *arguments: str, code: int | None = 0, grid: str = GRID, timeout_s: float = 560
     ) -> Outcome:
         """Run Snakemake with the local profile; fail unless it ends with `code`."""
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
@@ -90,7 +90,7 @@ class WorkingCopy:
         """Run a command of quantgrid in the working copy."""
         return self.call(sys.executable, "-m", "quantgrid", *arguments, code=code)
 
-    def call(self, *command: str, code: int | None = 0, timeout_s: float = 280) -> Outcome:
+    def call(self, *command: str, code: int | None = 0, timeout_s: float = 560) -> Outcome:
         """Run a program in the working copy; standard output and error together."""
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         done = forked.run([*command], cwd=self.root, env=environment, timeout=timeout_s)

@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import IO
 
 from quantgrid import atomic, hearing, layout, processes, standing, workspace
@@ -19,6 +20,13 @@ from quantgrid.store import Store
 
 SUPERVISOR = "QG_SUPERVISOR"
 """Tells a controller that it was launched, and by which process."""
+
+_EXPLAINED = 2
+"""Which Ctrl-C is answered with a sentence."""
+_STOPPING = (
+    "\nStopping already: running jobs save their state, and are ended after the platform's grace.  "
+    "Once more leaves at once; `quantgrid status` then says what is left.\n"
+)
 
 _held: list[IO[str]] = []
 """Open for the life of the process; closing the file would free the lock."""
@@ -50,6 +58,7 @@ class Controller:
         self._lock(holder)
         processes.mark_here(holder.id)
         _hear_aside(signal.SIGTERM)
+        _explain_second_interrupt()
         _outlive_terminal(self.root / layout.controller_log(holder.id), self.clock)
         workspace.clear_dead(self.root)
         for folder in (*layout.PUBLISHED, layout.CONTROLLERS):
@@ -138,6 +147,27 @@ def _hear_aside(number: int) -> None:
     if not callable(answer):
         return
     hearing.hear((number,), lambda came: answer(came, None))
+
+
+def _explain_second_interrupt() -> None:
+    """Ctrl-C pressed again, because nothing seems to happen, gets a sentence.
+
+    Passed on, it breaks off Snakemake's clean-up with a traceback, and the last words with it.
+    Whoever presses a third time is not held.
+    """
+    answer = signal.getsignal(signal.SIGINT)
+    if not callable(answer):
+        return
+    presses: list[int] = []
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        presses.append(number)
+        if len(presses) == _EXPLAINED:
+            os.write(2, _STOPPING.encode())
+        else:
+            answer(number, frame)
+
+    signal.signal(signal.SIGINT, hear)
 
 
 # -- the terminal ---------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class Remembered(NamedTuple):
         if failure and failure["is_remembered"]:
             what = f"{owner} failed before and would fail again ({failure['class']})"
             raise Refusal(
-                f"{what}: {failure['message']}",
+                f"{what}: {failure['message'].rstrip('.')}",
                 seen=f"{failure['kind']} in stage {stage}, {failure['when']} on {failure['host']}",
                 where=failure["log"],
                 do=f"`quantgrid why {owner}` tells more; `quantgrid retry {owner}` tries it again.",

@@ -202,7 +202,8 @@ def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
         f"  when       {failure['when']} on {failure['host']}, attempt {failure['attempt']}"
     )
     text += [f"  log        {failure['log']}"] if failure["log"] else []
-    return text + [f"  | {line}" for line in failure["lines"]]
+    more = [line for line in failure["lines"] if line.strip() != failure["message"].strip()]
+    return text + [f"  | {line}" for line in more]
 
 
 def _stage_lines(stage: Mapping[str, Any]) -> list[str]:

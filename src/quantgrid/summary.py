@@ -71,6 +71,7 @@ class Summary(NamedTuple):
         doubted: Cells made or restored now whose verdict is not VALID, with the verdict.
         cost: What it did cost, in words.
         has_page: Whether the page of the grid is there; a part of a grid has none.
+        has_failed: Whether a job failed, of a cell or of what all cells need.
     """
 
     grid: str
@@ -85,13 +86,15 @@ class Summary(NamedTuple):
     doubted: tuple[tuple[str, str], ...]
     cost: str
     has_page: bool
+    has_failed: bool = False
 
     @property
     def outcome(self) -> str:
         """How it ended, in one word or two."""
         if self.is_done:
             return "done"
-        return "stopped" if self.was_stopped or not self.troubles else "not done"
+        is_stopped = self.was_stopped or not (self.troubles or self.has_failed)
+        return "stopped" if is_stopped else "not done"
 
 
 def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) -> Summary:
@@ -125,6 +128,7 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
         doubted=tuple(_doubted(plan, rows, (*made, *restored))),
         cost=_cost(plan, rows, made, store if is_rented else None),
         has_page=(root / layout.PAGE.format(grid=plan.lineage.grid.name)).exists(),
+        has_failed=terminal.has_failed(),
     )
 
 

@@ -51,6 +51,7 @@ def find_announced() -> Grid | None:
 
 
 _stopped: list[bool] = []
+_failed: list[bool] = []
 _concluding: list[str] = []
 _listeners: list[str] = []
 
@@ -63,6 +64,16 @@ def note_stop() -> None:
 def was_stopped() -> bool:
     """Whether somebody asked this process to stop."""
     return bool(_stopped)
+
+
+def note_failure() -> None:
+    """Tell this process that a job failed."""
+    _failed[:] = [True]
+
+
+def has_failed() -> bool:
+    """Whether a job of this process failed."""
+    return bool(_failed)
 
 
 def will_conclude() -> None:

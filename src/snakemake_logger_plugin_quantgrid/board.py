@@ -172,6 +172,8 @@ class Board:
         self._files.pop(job_id, None)
         job = tally.fail(job_id, words)
         if job is not None:
+            if tally.failures[job_id].word == "fail":
+                terminal.note_failure()
             seconds = self._clock.monotonic_s() - job.started_s
             self._face.failed(tally, tally.failures[job_id], seconds)
 

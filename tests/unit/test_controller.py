@@ -154,3 +154,32 @@ print(heard.wait(60))
 def test_controller_is_not_stuck_when_sigterm_comes_while_it_holds_a_lock(tmp_path: Path) -> None:
     """Snakemake answers SIGTERM under a lock that its main thread may have at that moment."""
     assert python(_LOCKED, str(tmp_path), cwd=tmp_path) == (0, "asked\nTrue\n")
+
+
+_PRESSED = """
+import os, signal, sys, time
+from pathlib import Path
+from quantgrid.controller import Controller
+from quantgrid.store.folder import FolderStore
+Controller(Path(sys.argv[1]), FolderStore(Path(sys.argv[1]) / "archive")).start()
+for press in (1, 2, 3):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        print(press, "goes on", flush=True)
+    except KeyboardInterrupt:
+        print(press, "stops", flush=True)
+"""
+
+
+def test_second_interrupt_is_answered_and_a_third_is_not_held(tmp_path: Path) -> None:
+    """The first stops, the second gets a sentence, the third breaks off what still goes on."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PRESSED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=True,
+    )
+
+    assert done.stdout.splitlines() == ["1 stops", "2 goes on", "3 stops"]
+    assert "Stopping already: running jobs save their state" in done.stderr

@@ -35,6 +35,13 @@ def test_block_leads_to_no_page_when_a_part_was_asked_for() -> None:
     assert told(made=("a/b",), has_page=False).endswith("cost      nothing was rented")
 
 
+def test_block_calls_a_run_stopped_only_when_nothing_failed() -> None:
+    """A corpus that cannot be sealed is nobody's cell, and nobody stopped it."""
+    assert "demo: stopped; " in told(is_done=False)
+    assert "demo: not done; " in told(is_done=False, has_failed=True)
+    assert "demo: stopped; " in told(is_done=False, has_failed=True, was_stopped=True)
+
+
 def test_block_does_not_say_its_word_twice() -> None:
     """The message of a refusal begins with the word that its label has."""
     trouble = Trouble(failure(**{"class": "refusal", "message": "refused: short"}), ("n0/x",))
