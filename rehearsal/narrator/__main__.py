@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rehearsal.narrator import playing, scenes
 from rehearsal.narrator.page import publish
+from rehearsal.narrator.scenes import Scene
 from rehearsal.narrator.told import Act, Play, acts_of
 from rehearsal.narrator.voice import Voice
 
@@ -39,7 +40,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nightly", action="store_true", help="the long incidents too")
     parser.add_argument("--only", default="", help="part of the name of the files to be played")
     parser.add_argument("--no-grid", action="store_true", help="incidents alone")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not _known(options):  # pytest without a file plays everything
+        parser.error(f"no file of tests/incidents has {options.only!r} in its name")
+    return options
+
+
+def _known(options: argparse.Namespace) -> list[Scene]:
+    """The incidents that are meant."""
+    return [each for each in scenes.all_of(playing.INCIDENTS) if options.only in each.name]
 
 
 def _log(options: argparse.Namespace, part: str) -> Path:
@@ -66,7 +75,7 @@ def _grids(options: argparse.Namespace, voice: Voice) -> dict[str, Play]:
 
 def _incidents(options: argparse.Namespace, voice: Voice) -> list[Act]:
     """Every incident; each is told as soon as all its tests are over."""
-    known = [each for each in scenes.all_of(playing.INCIDENTS) if options.only in each.name]
+    known = _known(options)
     voice.title(f"{len(known)} incidents: what happened elsewhere, and what stops it here")
     waiting: dict[str, set[str]] = {}
     plays: list[Play] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal import meters
+from rehearsal.narrator import __main__ as narrator
 from rehearsal.narrator import page, playing, scenes
 from rehearsal.narrator.told import Act, Play, acts_of, span
 from rehearsal.narrator.voice import Voice
@@ -122,6 +123,18 @@ with open({str(news)!r}, "a") as file:
     process = subprocess.Popen([sys.executable, "-c", script])
 
     assert list(playing._followed(process, news)) == [playing.News(collected=tuple(tests))]
+
+
+def test_unknown_incident_is_refused_and_plays_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pytest without a file would play every test of the project."""
+    monkeypatch.setattr(sys, "argv", ["rehearse", "--only", "no_such", "--no-grid"])
+
+    with pytest.raises(SystemExit, match="2"):
+        narrator.main()
+
+    assert "no file of tests/incidents has 'no_such'" in capsys.readouterr().err
 
 
 def test_page_needs_no_network_and_escapes(tmp_path: Path) -> None:
