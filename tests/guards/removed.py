@@ -197,8 +197,8 @@ MUTATIONS = (
     Mutation(
         "silence of a platform is no empty listing",
         "rental/rounds.py",
-        "            return self.platform.machines(owner)\n        return None\n",
-        "            return self.platform.machines(owner)\n        return ()\n",
+        "            return None\n        self._unanswered = 0\n",
+        "            return ()\n        self._unanswered = 0\n",
         "test_name_server.py::test_jobs_are_untouched_when_the_platform_cannot_be_reached",
         also=(
             (
