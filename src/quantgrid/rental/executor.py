@@ -170,10 +170,12 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         Args:
             num_known: Jobs that have one, or that are done without its knowledge.
         """
-        left = (job for job in self.workflow.dag.needrun_jobs() if not job.is_local)
+        dag, failed = self.workflow.dag, self.workflow.scheduler.failed
         try:
-            return any(True for _ in islice(left, num_known, None))
-        except RuntimeError:  # Snakemake plans anew just now
+            lost = set(dag.bfs(dag.depending, *failed))  # with all that needs what failed
+            jobs = (job for job in dag.needrun_jobs() if not job.is_local and job not in lost)
+            return any(True for _ in islice(jobs, num_known, None))
+        except RuntimeError:  # Snakemake changes its plan just now
             return True
 
     def _leave(self) -> None:

@@ -21,6 +21,17 @@ from rented_world import World
 FACTS = Facts("memory", "memory", "lab/main", "image", "ID", device="big", num_devices=1)
 
 
+class Planned(SimpleNamespace):
+    """A job of Snakemake's plan, which is itself and equals no other one."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # type: ignore[assignment]
+
+
+def _followed(direction: dict[Any, list[Any]], *jobs: Any) -> list[Any]:
+    """Jobs with those that follow them in a direction."""
+    return [*jobs, *(each for job in jobs for each in direction.get(job, []))]
+
+
 class Desk(RentedExecutor):
     """An executor as Snakemake has it, whose thread a test is."""
 
@@ -40,7 +51,8 @@ class Desk(RentedExecutor):
         self.workflow = SimpleNamespace(
             executor_settings=RentedSettings(settle_s=600),
             remote_execution_settings=SimpleNamespace(immediate_submit=True),
-            dag=SimpleNamespace(needrun_jobs=self._needrun),
+            dag=SimpleNamespace(needrun_jobs=self._needrun, bfs=_followed, depending={}),
+            scheduler=SimpleNamespace(failed=[]),
         )
         self.logger = SimpleNamespace(warning=self.said.append)
 
@@ -79,7 +91,7 @@ class Desk(RentedExecutor):
             "resources": {},
             "is_local": False,
         }
-        return SimpleNamespace(**facts | changes)
+        return Planned(**facts | changes)
 
     def look(self, rounds: int = 1) -> None:
         """Snakemake's looks, with time between them."""
@@ -237,6 +249,17 @@ def test_a_machine_stays_warm_when_a_job_may_come(desk: Desk, world: World) -> N
     desk.look(rounds=2)
 
     assert len(world.alive) == 2  # though it has nothing to do
+
+
+def test_a_job_that_needs_what_failed_keeps_no_machine_warm(desk: Desk, world: World) -> None:
+    """Snakemake never asks for it: only the machine that works is left."""
+    failed, never = desk.job("failed"), desk.job("never")
+    desk.planned = [failed, never]
+    desk.workflow.scheduler.failed = [failed]
+    desk.workflow.dag.depending = {failed: [never]}
+    _quick_and_long(desk, world)
+
+    assert len(world.alive) == 1
 
 
 def test_an_outcome_is_kept_when_the_rest_of_its_round_breaks(desk: Desk, world: World) -> None:
