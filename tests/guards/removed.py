@@ -109,6 +109,15 @@ MUTATIONS = (
         "test_rented_watch.py::test_machine_is_ended_when_it_is_silent_whatever_the_platform_says",
     ),
     Mutation(
+        "a listing that was made while beats changed says nothing of a machine that runs",
+        "rental/steps.py",
+        "    if silence_s is None:"
+        "  # it did beat, so this listing was made while its beats changed\n"
+        "        return at.stay()\n",
+        "    silence_s = at.age_s if silence_s is None else silence_s\n",
+        "test_rented_watch.py::test_machine_is_untouched_when_a_listing_shows_none_of_its_beats",
+    ),
+    Mutation(
         "an end is believed after two looks at an age at which nothing hides",
         "rental/steps.py",
         "    if is_gone and looks >= _ABSENT and is_old:\n",
