@@ -139,9 +139,10 @@ def _failures(seen: Standing, width: int) -> list[str]:
 
 
 def failure_lines(failure: Mapping[str, Any], width: int) -> list[str]:
-    """A failed job: who it worked for, its own words, the place of its log."""
-    head = f"failed    {failure['rule']} {failure['owner']}".rstrip()
+    """A job that failed or was stopped: who it worked for, its own words, the place of its log."""
     words = terminal.printable(str(failure["words"]))
+    label = "stopped" if words.startswith(terminal.STOPPED) else "failed"
+    head = f"{label:<9} {failure['rule']} {failure['owner']}".rstrip()
     wrapped = _wrapped(words, width - 10)
     return [head, *(f"          {line}" for line in wrapped)] + [
         f"          log: {log}" for log in failure["logs"]

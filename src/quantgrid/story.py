@@ -157,7 +157,8 @@ def lines(told: Mapping[str, Any]) -> list[str]:
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
     """Word and reason, then what was seen; who looks at a VALID cell wants no list."""
-    text = _wrapped("verdict", f"{verdict['verdict']} {verdict.get('reason') or ''}".rstrip())
+    reason = f": {verdict['reason']}" if verdict.get("reason") else ""
+    text = _wrapped("verdict", f"{verdict['verdict']}{reason}")
     answers = [each for each in verdict.get("evidence") or () if each["verdict"] != "VALID"]
     for each in answers:
         text += _wrapped(

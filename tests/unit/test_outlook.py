@@ -59,6 +59,15 @@ def test_lines_count_the_failures_that_they_leave_out(tmp_path: Path) -> None:
     assert "cell-6" in text
 
 
+def test_job_that_was_stopped_is_not_called_failed(tmp_path: Path) -> None:
+    """The counts do not call it so either."""
+    job = {"rule": "base", "owner": "n0/none", "logs": [], "words": "interrupted: state kept."}
+    text = "\n".join(outlook.lines(_standing(tmp_path, State.ENDED, failed=0, failures=[job])))
+
+    assert "stopped   base n0/none\n          interrupted: state kept." in text
+    assert "failed    " not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "command"),
     [
