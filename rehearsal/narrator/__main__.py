@@ -29,8 +29,9 @@ def main() -> int:
     wall_s = time.monotonic() - begin_s
     publish(options.page, grids, acts, wall_s)
     voice.summary(acts, wall_s, str(options.page))
-    is_well = all(play.outcome != "failed" for play in grids.values())
-    return 0 if is_well and all(act.outcome != "NOT STOPPED" for act in acts) else FAILED
+    lost = [platform for platform, play in grids.items() if play.outcome == "failed"]
+    voice.lost(lost, str(_log(options, "grids")))
+    return FAILED if lost or any(act.outcome == "NOT STOPPED" for act in acts) else 0
 
 
 def _options() -> argparse.Namespace:

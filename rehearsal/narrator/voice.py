@@ -80,6 +80,11 @@ class Voice:
         self._say("   nothing is billing" if not left else f"   BILLING after {left[0].test}")
         self._say(f"   page      {page}")
 
+    def lost(self, platforms: Iterable[str], log: str) -> None:
+        """Grids that were not as on this machine, far below where each was told."""
+        for platform in platforms:
+            self._say(f"   {self._painted('FAILED', 'failed')}    the grid on {platform}: {log}")
+
     def _paragraph(self, text: str, lead: str, *, hang: int = 0) -> None:
         """A text below its lead, one line after the other."""
         after = " " * (len(lead) if lead.strip() else len(lead) + hang)

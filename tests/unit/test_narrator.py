@@ -125,6 +125,15 @@ with open({str(news)!r}, "a") as file:
     assert list(playing._followed(process, news)) == [playing.News(collected=tuple(tests))]
 
 
+def test_lost_grid_is_told_at_the_end() -> None:
+    """Whoever reads the last lines alone learns why the exit code is not 0, and where it stands."""
+    out = io.StringIO()
+
+    Voice(out, is_coloured=False).lost(["runpod"], "results/rehearsal.grids.log")
+
+    assert out.getvalue() == "   FAILED    the grid on runpod: results/rehearsal.grids.log\n"
+
+
 def test_unknown_incident_is_refused_and_plays_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
