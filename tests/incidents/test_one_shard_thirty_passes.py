@@ -24,6 +24,7 @@ from quantgrid.errors import CorpusRefusal
 from small_corpus import sealed
 
 GRID = "one"
+TABLE = layout.TABLE.format(grid=GRID)
 SHARD, VALIDATION, PASSES = 43_000, 16_384, 30
 STEPS = SHARD // 64 * 64 * PASSES // 2048
 TOKENS = STEPS * 2048
@@ -92,38 +93,50 @@ def _text(size: int) -> bytes:
     return b"".join(play.read_bytes() for play in plays)[:size]
 
 
-def _logs(copy: OwnSource) -> str:
-    return "\n".join(path.read_text() for path in sorted((copy / "logs").rglob("*.log")))
+def _run(copy: OwnSource, code: int) -> str:
+    """Make the table; what was said, logs included."""
+    copy.quantgrid("retry", "--all", code=None)
+    said = copy.snakemake(TABLE, code=code, grid=GRID, timeout_s=1800).text
+    return "\n".join([said, *(path.read_text() for path in sorted((copy / "logs").rglob("*.log")))])
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 def test_thirty_passes_are_stopped_when_guard_after_guard_is_gone(copy: OwnSource) -> None:
-    """Parse, start, loader, watch, judge: each stops it when all before it were taken out."""
-    table = layout.TABLE.format(grid=GRID)
+    """Parse, start, loader, watch: each stops it when all before it were taken out."""
 
-    def run(*gone: tuple[str, str, str], code: int) -> str:
+    def run(*gone: tuple[str, str, str]) -> str:
         for guard in gone:
             copy.edit(*guard)
-        if gone != (AT_PARSE,):
-            copy.quantgrid("retry", "--all", code=None)
-        return copy.snakemake(table, code=code, grid=GRID, timeout_s=1800).text + _logs(copy)
+        return _run(copy, code=1)
 
     assert "goes beyond corpus one" in copy.snakemake("-n", code=78, grid=GRID).text
 
-    at_start = run(AT_PARSE, code=1)
+    at_start = run(AT_PARSE)
     assert "more tokens than the declared passes hold" in at_start
     assert "(corpus one)" in at_start
 
-    in_loader = run(AT_START, OF_ORDER, code=1)
-    assert "shard-00000.npy of corpus one" in in_loader
+    assert "shard-00000.npy of corpus one" in run(AT_START, OF_ORDER)
 
-    watched = run(IN_LOADER, OF_TOKENS, code=1)
+    watched = run(IN_LOADER, OF_TOKENS)
     (step,) = {int(found) for found in re.findall(r"rule gap.*?\(step (\d+)", watched)}
+    print(f"the gap rule fired at step {step} of {STEPS}, {step / STEPS:.1%} of the run")
     assert step <= 0.45 * STEPS
 
-    run(OF_GAP, code=0)
-    (row,) = csv.DictReader((copy / table).open())
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_thirty_passes_are_invalid_when_every_guard_and_the_watch_are_gone(
+    copy: OwnSource,
+) -> None:
+    """Nothing stops the training: its judge says INVALID, and the table leaves its numbers out."""
+    for guard in (AT_PARSE, AT_START, OF_ORDER, IN_LOADER, OF_TOKENS, OF_GAP):
+        copy.edit(*guard)
+
+    _run(copy, code=0)
+
+    (row,) = csv.DictReader((copy / TABLE).open())
+    print(f"{row['verdict']}: {row['reason']}")
     assert (row["verdict"], row["loss"], row["train_loss"]) == ("INVALID", "", "")
     assert "passes of 1 declared" in row["reason"]
     assert "gap: " in row["reason"]
