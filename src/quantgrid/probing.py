@@ -30,7 +30,9 @@ LONG_S = 5.0
 """By so many seconds a training has to be longer than the shortest one."""
 STARTS = 4.0
 """And by so many starts: one that takes a fifth more or less is then a twentieth of a step's time.
-Seconds alone would be reached too early on a machine that others use."""
+Both of the clock and of processors: on a machine that others use the clock alone is too early."""
+ENOUGH_S = 30.0
+"""By the clock: longer than this is not waited for, whatever processors did."""
 
 Seconds = Mapping[str, float]
 """`wall_s` and `cpu_s` of something."""
@@ -95,8 +97,7 @@ class _Probe:
         for length in LENGTHS:
             runs.append(self._trained(length))
             step, start = self._line(runs)
-            gained = self._work(runs[-1], 0)["wall_s"] - self._work(runs[0], 0)["wall_s"]
-            if gained >= max(LONG_S, STARTS * start["wall_s"]):
+            if is_enough(_minus(self._work(runs[-1], 0), self._work(runs[0], 0)), start):
                 break
         return {"step": step, "start": start, "import": self._imports([*warm, *runs])}
 
@@ -152,6 +153,12 @@ class _Probe:
         for stage in range(len(job.stages)):
             whole = _minus(whole, self._work([job], stage))
         return whole
+
+
+def is_enough(gained: Seconds, start: Seconds) -> bool:
+    """Whether a training is so much longer than the shortest that both tell what a step takes."""
+    apart = (gained[name] >= max(LONG_S, STARTS * start[name]) for name in NOTHING)
+    return all(apart) or gained["wall_s"] >= ENOUGH_S
 
 
 def _num_steps(job: Job) -> int:
