@@ -4,6 +4,7 @@ It adds no test and changes none: pass `-p rehearsal.narrator.listening --narrat
 """
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from rehearsal import meters
 from rehearsal.narrator.told import Play
 
 _MEASURED = "measured"
+_CAUSE = re.compile(r"\s*(fail|failed|refused|alarm|fault|E +\w*Error)\b")
+"""How a line begins that says what went wrong, in what a program printed before its last words."""
 _listener = meters.listen()
 
 
@@ -82,12 +85,13 @@ class _Teller:
 
 
 def _words(reports: list[pytest.TestReport]) -> str:
-    """Why it was skipped, or the first and the last line of why it failed."""
+    """Why it was skipped; or how it failed: the first line, and the last one that names a cause."""
     for report in reports:
         if report.skipped and isinstance(report.longrepr, tuple):
             return str(report.longrepr[2]).removeprefix("Skipped: ")
         if report.failed:
             crash = getattr(report.longrepr, "reprcrash", None)
             lines = str(crash.message if crash else report.longrepr).strip().splitlines()
-            return " ... ".join(dict.fromkeys([lines[0], lines[-1]]))
+            causes = [line for line in lines if _CAUSE.match(line)]
+            return " ... ".join(dict.fromkeys([lines[0], (causes or lines)[-1].strip()]))
     return ""

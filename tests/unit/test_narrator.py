@@ -98,6 +98,17 @@ def test_narrator_tells_what_was_stopped_and_what_was_not(scene: Path) -> None:
     assert "<code>quantgrid.atomic</code> keeps it." in html
 
 
+def test_narrator_tells_the_cause_where_a_program_said_more_after_it(tmp_path: Path) -> None:
+    """The last words of a run say what to type; why it failed stands above them."""
+    path = tmp_path / "test_planted_end.py"
+    words = "exit code 1, not 0:\\nfailed    n0/none, base\\nagain     snakemake"
+    path.write_text(f'import pytest\ndef test_end():\n    """A."""\n    pytest.fail("{words}")\n')
+
+    (play,) = [news.play for news in playing.played([str(path)], 0) if news.play]
+
+    assert play.words == "Failed: exit code 1, not 0: ... failed    n0/none, base"
+
+
 def test_tests_that_cannot_be_played_are_no_success(tmp_path: Path) -> None:
     """A file that pytest cannot load is told with pytest's own words."""
     broken = tmp_path / "test_broken_scene.py"
