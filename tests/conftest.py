@@ -1,5 +1,6 @@
 """What all tests share: one thread each, long tests on demand, devices only where they are."""
 
+import compileall
 import os
 import shutil
 import signal
@@ -12,9 +13,12 @@ import pytest
 from rented_copy import gate, place
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
-from shares import Shares, longest_first
+from shares import Shares, import_a_part, longest_first
 from slurm_cluster import cluster, running_cluster
 from small_disk import small_disk
+
+TESTS = Path(__file__).resolve().parent
+PROJECT = TESTS.parent
 
 __all__ = [
     "cluster",
@@ -48,6 +52,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="run the long tests too")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Thousands of interpreters start in a run: compile once what each of them imports.
+
+    Where PYTHONDONTWRITEBYTECODE is set, as in containers, every one of them would do it again.
+    """
+    if not hasattr(config, "workerinput"):
+        for folder in ("src", "rehearsal"):
+            compileall.compile_dir(PROJECT / folder, quiet=2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Workers that collect everything share out what that costs."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker and [Path(each).resolve() for each in session.config.args] == [TESTS]:
+        number = int(worker["workerid"].removeprefix("gw"))
+        import_a_part(TESTS, number, worker["workercount"])
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out long tests unless asked for; without a device, skip its tests with the reason."""
     if not config.getoption("--nightly"):
@@ -79,4 +102,4 @@ def _has_cuda_device() -> bool:
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The working copy that is under test."""
-    return Path(__file__).resolve().parents[1]
+    return PROJECT

@@ -8,6 +8,7 @@ program starts, of detaching and of kills start real interpreters all the same.
 
 import atexit
 import contextlib
+import ctypes
 import json
 import os
 import runpy
@@ -41,6 +42,7 @@ PRELOADED = (
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
 )
+_PR_SET_PDEATHSIG = 1
 
 
 class Forked:
@@ -140,12 +142,12 @@ def run(
 
 @cache
 def _server() -> socket.socket:
-    """The server of this test process; it ends when this process does."""
+    """The server of this test process; it ends when this process does, and so do its programs."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())],
+            [sys.executable, __file__, str(theirs.fileno()), *PRELOADED],
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -156,27 +158,30 @@ def _server() -> socket.socket:
 
 def _end(process: "subprocess.Popen[bytes]", ours: socket.socket) -> None:
     ours.close()
-    process.wait(30)
+    process.wait(180)
 
 
 # -- the server's side ----------------------------------------------------------------------------
 
 
-def serve(door: socket.socket) -> None:
+def serve(door: socket.socket, preloaded: list[str]) -> None:
     """Fork a keeper for every request; it forks the program, waits for it and tells its end."""
     import gc
 
-    for name in PRELOADED:
+    for name in preloaded:
         import_module(name)
-    sys.modules["snakemake.cli"].get_argument_parser()  # compiles patterns, finds the plugins
+    if "snakemake.cli" in preloaded:  # compiles patterns, finds the plugins
+        sys.modules["snakemake.cli"].get_argument_parser()
     assert not {"quantlm", "torch"} & set(sys.modules), "science belongs to each working copy"
     gc.collect()
     gc.freeze()  # or each fork copies what the collector touches
+    own = os.getpid()
     while True:
         data, fds, _, _ = socket.recv_fds(door, 16, 8)
         if not data:
             return
         if os.fork() == 0:
+            _die_with(own)
             _keep(door, fds)
         for each in fds:
             os.close(each)
@@ -185,12 +190,22 @@ def serve(door: socket.socket) -> None:
                 pass  # a keeper whose program ended
 
 
+def _die_with(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends (prctl(2)), however that comes."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _keep(door: socket.socket, fds: list[int]) -> None:
     door.close()
     with os.fdopen(fds[4], "rb") as file:
         request = json.loads(file.read())
+    own = os.getpid()
     pid = os.fork()
     if pid == 0:
+        _die_with(own)
         os.close(fds[3])
         _become(fds[:3], *request)
     if request[-1] == "group":
@@ -233,4 +248,4 @@ def _become(
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])

@@ -27,7 +27,7 @@ def listening() -> Iterator[Listener]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             listener.heard.append(json.loads(body))
             if listener.hangs.is_set():
-                over.wait(60)
+                over.wait(600)
             self.send_response(listener.status)
             self.end_headers()
 

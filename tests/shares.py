@@ -6,8 +6,11 @@ goes to the next worker that is free, longest first, so that the last ones to en
 """
 
 import csv
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, TypeVar
 
@@ -63,6 +66,21 @@ def durations() -> Mapping[str, float]:
     """Seconds by name of a module, or of a share of several."""
     with DURATIONS.open(newline="") as file:
         return {name: float(seconds) for seconds, name in csv.reader(file)}
+
+
+def import_a_part(folder: Path, number: int, count: int) -> None:
+    """Import every so many of the test modules, so that workers compile all of them together.
+
+    pytest rewrites the assertions of a module, which takes ten seconds of CPU for all, and keeps
+    what it made; of workers that start at the same time each did it.  What cannot be imported is
+    told when it is collected.
+    """
+    paths = sorted(folder.rglob("test_*.py"))
+    sys.path[:0] = sorted({str(path.parent) for path in paths} - set(sys.path))
+    sys.dont_write_bytecode = False
+    for path in paths[number::count]:
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(path.stem)
 
 
 class Shares(LoadScopeScheduling):  # type: ignore[misc]

@@ -103,7 +103,7 @@ def _controller(double: Double, folder: Path) -> Iterator[subprocess.Popen[bytes
         yield process
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(180)
 
 
 def _kill_inside_a_create(double: Double, folder: Path, seed: int) -> None:
@@ -188,12 +188,12 @@ platform = Modal(Place(factor=60.0), (parts.CPU,), parts.QUICK)
 words = ("sh", "-c", "sleep 2; exit 7")
 if sys.argv[1] == "ours":
     print(platform.launch(parts.order(platform, *words)).id, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 app = modal.App("attached")
 with app.run():
     image = modal.Image.from_registry(parts.IMAGE)
     print(modal.Sandbox.create(*words, app=app, image=image).object_id, flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -207,7 +207,7 @@ def _code_after_kill(double: Double, kind: str, number: signal.Signals) -> int |
     assert client.stdout is not None
     box = client.stdout.readline().strip()
     client.send_signal(number)
-    client.wait(60)
+    client.wait(180)
     client.stdout.close()
     platform = parts.connected(double)
     until(lambda: _is_over(platform, box), f"{box} ends")

@@ -137,7 +137,7 @@ def test_chain_leaves_the_next_link_to_others_where_they_start_it(tmp_path: Path
 def test_chain_stops_when_two_links_saved_nothing(tmp_path: Path) -> None:
     """A clear fault after two links; the next call pays nothing, and `retry` tries again."""
     started = tmp_path / "started"
-    script = f"open({str(started)!r}, 'a').write('x')\nimport time\ntime.sleep(60)"
+    script = f"open({str(started)!r}, 'a').write('x')\nimport time\ntime.sleep(600)"
     desk = Desk.lay(tmp_path, quantise=script)
     options = ("--cap-s", "5", "--grace-s", "0.2", "--chains")
 
@@ -166,7 +166,7 @@ def test_chain_stops_when_two_links_saved_nothing(tmp_path: Path) -> None:
 
 def test_script_is_killed_when_it_ignores_the_deadline(tmp_path: Path) -> None:
     """SIGTERM at the deadline, SIGKILL after the grace; the link counts as ended by the cap."""
-    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(60)"
+    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)"
     desk = Desk.lay(tmp_path, quantise=deaf)
 
     code, said = desk.call(JOB, options=("--cap-s", "5", "--grace-s", "0.2"))
@@ -302,7 +302,7 @@ _END = {
     "done": MAKE,
     "exit": "os._exit(3)",
     "killed": "os.kill(os.getpid(), 9)",
-    "runner killed": "os.kill(os.getppid(), 9)\ntime.sleep(60)",
+    "runner killed": "os.kill(os.getppid(), 9)\ntime.sleep(600)",
 }
 
 
@@ -337,7 +337,7 @@ def test_marked_processes_are_found_when_they_left_their_group() -> None:
     """The mark is inherited by all that a script starts."""
     name = f"attempt-{os.getpid()}"
     child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"],
+        [sys.executable, "-c", "import time; time.sleep(600)"],
         env={**os.environ, contract.ATTEMPT: name},
         start_new_session=True,
     )

@@ -147,7 +147,7 @@ Controller(Path(sys.argv[1]), FolderStore(Path(sys.argv[1]) / "archive")).start(
 with lock:
     os.kill(os.getpid(), signal.SIGTERM)
     print("asked", flush=True)
-print(heard.wait(60))
+print(heard.wait(150))
 """
 
 

@@ -183,7 +183,7 @@ def test_checkpoints_are_mirrored_while_a_script_runs(here: Place, there: Place)
     with kept_up([Mirrored(mirror, here.state, lambda: None)], 0.01):
         for tokens in (100, 200):
             here.checkpoint(tokens)
-            assert listed.wait(60)
+            assert listed.wait(180)
             listed.clear()
     assert there.mirror.restore(there.state)
     assert there.files() == {"200.bin": "state 200"}

@@ -85,7 +85,7 @@ def test_event_is_told_once_when_many_notice_it(
     at_once = threading.Barrier(8)
 
     def notice() -> None:
-        at_once.wait(30)
+        at_once.wait(180)
         tell(ALARM, whom, store)
 
     threads = [threading.Thread(target=notice) for _ in range(8)]

@@ -187,10 +187,10 @@ import os, signal, subprocess, sys, time
 from pathlib import Path
 from quantgrid.cell import Cell
 cell = Cell.from_environment()
-grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 {prepare}
 cell.progress.write_text(f"{{os.getpid()}} {{grandchild.pid}}")
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -247,7 +247,7 @@ def _interrupted_by(number: signal.Signals) -> str:
 def test_interrupt_is_one_sentence_when_it_meets_an_import(tmp_path: Path, eighth: int) -> None:
     """Ctrl-C anywhere between the start of the script's process and the end of `import torch`."""
     begun = tmp_path / "begun"
-    script = f"open({str(begun)!r}, 'w').close()\nimport torch\nimport time\ntime.sleep(60)"
+    script = f"open({str(begun)!r}, 'w').close()\nimport torch\nimport time\ntime.sleep(600)"
     desk = Desk.lay(tmp_path, quantise=script)
     runner = desk.start(cell_job())
     if eighth:

@@ -93,7 +93,7 @@ def own_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         yield Desk(controller, tmp_path)
 
 
-def wait_for(path: Path, seconds: float = 20) -> str:
+def wait_for(path: Path, seconds: float = 180) -> str:
     """The text of a file that a script writes whole, when it is there."""
     gone = time.monotonic() + seconds
     while time.monotonic() < gone:
@@ -149,7 +149,7 @@ while not os.path.exists(other):
 def test_warm_child_dies_when_its_runner_is_killed(desk: Desk) -> None:
     """A script whose runner is gone computes for nobody."""
     source = "import os, time; open('t', 'w').write(str(os.getpid())); os.rename('t', 'pid'); "
-    arguments = desk.arguments(source + "time.sleep(60)")
+    arguments = desk.arguments(source + "time.sleep(600)")
     runner = subprocess.Popen(
         [
             sys.executable,
@@ -171,7 +171,7 @@ def test_warm_child_dies_when_its_runner_is_killed(desk: Desk) -> None:
 def test_warm_child_dies_when_the_controller_is_killed(own_desk: Desk) -> None:
     """The controller takes server and children along; the runner hears of it."""
     source = "import os, time; open('t', 'w').write(str(os.getpid())); os.rename('t', 'pid'); "
-    started = own_desk.start(source + "time.sleep(60)")
+    started = own_desk.start(source + "time.sleep(600)")
     wait_for(own_desk.folder / "pid")
 
     own_desk.controller.kill()
@@ -205,7 +205,7 @@ for _ in range(20):
     if pid == 0:
         try:
             warm_server.let_interrupts_in()
-            time.sleep(5)
+            time.sleep(120)
         except KeyboardInterrupt:
             os._exit(7)
         finally:

@@ -50,7 +50,8 @@ def test_silence_is_told_once_when_the_controller_is_killed(
     fresh: WorkingCopy, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its supervisor tells it, although the controller cannot; the state of the job is kept."""
-    monkeypatch.setenv("LIGHT_WORK_S", "60")
+    monkeypatch.setenv("LIGHT_WORK_S", "1")
+    monkeypatch.setenv("LIGHT_UNTIL", str(fresh / "never"))
     fresh.quantgrid("launch", "--", "--config", ONE, "grid=smoke")
     await_true(
         lambda: any(fresh.root.glob("volume/state/*/*/*.link.json")), "the trunk saved nothing"

@@ -54,7 +54,7 @@ def _running(copy: WorkingCopy, words: list[str], environ: dict[str, str]) -> It
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(60)
+            process.wait(180)
 
 
 def _share(copy: WorkingCopy, place: Path) -> None:

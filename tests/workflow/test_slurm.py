@@ -162,7 +162,7 @@ def test_job_that_somebody_cancels_stays_cancelled(
 ) -> None:
     """`scancel` is a person's will: the cell fails with that sentence, and its state is kept."""
     copy = laid(tmp_path / "copy")
-    monkeypatch.setenv("LIGHT_WORK_S", "60")
+    gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "volume/state").glob("*/*/*.links.json")), copy)
         (line,) = cluster.jobs()

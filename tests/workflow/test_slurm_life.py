@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slurm_cluster import Cluster
-from slurm_grid import command, controller, laid, links, run, starts, until
+from slurm_grid import command, controller, gated, laid, links, run, starts, until
 from working_copy import PROJECT, WorkingCopy
 
 TRUNK = "receipts/trunk/n0-s0/16384"
@@ -19,7 +19,7 @@ def test_stop_ends_every_job_and_keeps_its_state(
 ) -> None:
     """The controller first, then its jobs, which save and leave; the next run goes on."""
     copy = laid(tmp_path / "copy")
-    monkeypatch.setenv("LIGHT_WORK_S", "20")
+    gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "volume/state").glob("*/*/*.link.json")), copy)
         status = copy.quantgrid("status").text
@@ -32,7 +32,7 @@ def test_stop_ends_every_job_and_keeps_its_state(
     assert "Ended 1 job in SLURM, and none is left." in said
     assert not cluster.jobs()
     assert "slurm     1" not in copy.quantgrid("status").text
-    monkeypatch.setenv("LIGHT_WORK_S", "2")
+    gate.touch()
     run(copy)
     assert [link["end"] for link in links(copy)] == ["interrupted", "done"]
     assert starts(cluster, copy)[TRUNK] == 2

@@ -54,7 +54,7 @@ def test_summary_says_that_a_run_was_stopped_and_goes_on(fresh: WorkingCopy) -> 
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", *words],
         cwd=fresh.root,
-        env={**os.environ, "LIGHT_WORK_S": "60"},
+        env={**os.environ, "LIGHT_WORK_S": "1", "LIGHT_UNTIL": str(fresh / "never")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -65,7 +65,7 @@ def test_summary_says_that_a_run_was_stopped_and_goes_on(fresh: WorkingCopy) -> 
             lambda: any(fresh.root.glob("volume/state/*/*/*.link.json")), "the trunk saved nothing"
         )
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=180)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

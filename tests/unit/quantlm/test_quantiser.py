@@ -1,4 +1,7 @@
-"""Scales and codes equal those of torchao and gguf, bit for bit."""
+"""Scales and codes equal those of torchao and gguf, bit for bit.
+
+torchao costs seconds: it is imported by the tests that compare with it, not by every worker.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,13 +11,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torchao.prototype.quantized_training.bitnet import get_bitnet_scale, quantize_bitnet_weight
-from torchao.quantization.quant_primitives import (
-    MappingType,
-    choose_qparams_affine,
-    dequantize_affine,
-    quantize_affine,
-)
 
 from memory_corpus import TINY, form
 from quantlm.layer import put, relative_error
@@ -22,10 +18,11 @@ from quantlm.model import Architecture, build, linears
 from quantlm.quantiser import SMALLEST_SCALE, Levels, quantise
 
 RULES = {
-    "symmetric": MappingType.SYMMETRIC,
-    "noclip": MappingType.SYMMETRIC_NO_CLIPPING_ERR,
-    "asymmetric": MappingType.ASYMMETRIC,
+    "symmetric": "SYMMETRIC",
+    "noclip": "SYMMETRIC_NO_CLIPPING_ERR",
+    "asymmetric": "ASYMMETRIC",
 }
+"""Rules, and what torchao calls them."""
 BLOCKS: dict[int | str, tuple[int, int]] = {
     "row": (1, 256),
     "tensor": (96, 256),
@@ -55,13 +52,15 @@ def test_quantise_equals_torchao(bits: int, group: int | str, rule: str, dtype: 
     With float16, torchao chooses scales and zero points in float16; its codes are computed from
     those scales in float32, since it would divide in float16.
     """
+    from torchao.quantization import quant_primitives as torchao
+
     stored = getattr(torch, dtype)
     levels = Levels(bits=bits, group=group, rule=rule, scale_dtype=dtype)
     limits: dict[str, Any] = {"quant_min": levels.qmin, "quant_max": levels.qmax}
     for weight in _weights():
-        scale, zero = choose_qparams_affine(
+        scale, zero = torchao.choose_qparams_affine(
             weight,
-            RULES[rule],
+            torchao.MappingType[RULES[rule]],
             BLOCKS[group],
             torch.int8,
             eps=SMALLEST_SCALE,
@@ -70,8 +69,8 @@ def test_quantise_equals_torchao(bits: int, group: int | str, rule: str, dtype: 
             **limits,
         )
         block, wide = list(BLOCKS[group]), scale.float()
-        codes = quantize_affine(weight, block, wide, zero, torch.int8, **limits)
-        values = dequantize_affine(codes, block, wide, zero, torch.int8, **limits)
+        codes = torchao.quantize_affine(weight, block, wide, zero, torch.int8, **limits)
+        values = torchao.dequantize_affine(codes, block, wide, zero, torch.int8, **limits)
 
         ours = quantise(weight, levels)
 
@@ -114,6 +113,11 @@ def test_absmax_differs_from_gguf_in_few_codes_when_scales_are_rounded_first() -
 
 def test_ternary_equals_torchao_bitnet() -> None:
     """S = mean |w| of the tensor; q = clip(round(w / s), -1, 1)."""
+    from torchao.prototype.quantized_training.bitnet import (
+        get_bitnet_scale,
+        quantize_bitnet_weight,
+    )
+
     levels = Levels(bits="ternary", group="tensor", rule="absmean", scale_dtype="float32")
     for weight in _weights():
         scale = get_bitnet_scale(weight)

@@ -6,12 +6,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torchao.quantization.quant_primitives import (
-    MappingType,
-    choose_qparams_affine,
-    dequantize_affine,
-    quantize_affine,
-)
 
 from memory_corpus import TINY, form
 from quantlm import rotation, running
@@ -43,18 +37,20 @@ def _off(model: Transformer, base: Transformer) -> float:
 @pytest.mark.parametrize("bits", [3, 4, 8])
 def test_rounded_equals_torchao_per_token(bits: int) -> None:
     """Dynamic asymmetric levels, one scale and zero point a vector."""
+    from torchao.quantization import quant_primitives as torchao  # seconds, for this test alone
+
     x = torch.randn(4, 6, 32, generator=torch.Generator().manual_seed(0)) * 3 + 1
     limits: dict[str, Any] = {"quant_min": -(2 ** (bits - 1)), "quant_max": 2 ** (bits - 1) - 1}
     block = (1, 1, 32)
-    scale, zero = choose_qparams_affine(
-        x, MappingType.ASYMMETRIC, block, torch.int8, eps=2.0**-23, **limits
+    scale, zero = torchao.choose_qparams_affine(
+        x, torchao.MappingType.ASYMMETRIC, block, torch.int8, eps=2.0**-23, **limits
     )
-    codes = quantize_affine(x, list(block), scale, zero, torch.int8, **limits)
+    codes = torchao.quantize_affine(x, list(block), scale, zero, torch.int8, **limits)
 
     ours = running.rounded(x, bits)
 
     assert torch.equal(
-        ours, dequantize_affine(codes, list(block), scale, zero, torch.int8, **limits)
+        ours, torchao.dequantize_affine(codes, list(block), scale, zero, torch.int8, **limits)
     )
 
 

@@ -1,4 +1,7 @@
-"""Small floats equal those of torchao and gguf, bit for bit, and pack to the byte."""
+"""Small floats equal those of torchao and gguf, bit for bit, and pack to the byte.
+
+torchao costs seconds: it is imported by the tests that compare with it, not by every worker.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +11,6 @@ import gguf
 import pytest
 import torch
 from torch import Tensor
-from torchao.prototype.mx_formats.mx_tensor import MXTensor
-from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
-from torchao.quantization.quant_primitives import (
-    _choose_scale_float8,
-    _dequantize_affine_float8,
-    _quantize_affine_float8,
-)
 
 from memory_corpus import form
 from quantgrid.load import load_model
@@ -43,6 +39,8 @@ def _weights() -> Iterator[Tensor]:
 
 def test_mxfp4_equals_torchao_and_gguf() -> None:
     """Scales and values are torchao's (mode floor) and gguf's."""
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+
     kind = gguf.GGMLQuantizationType.MXFP4
     for weight in _weights():
         reference = MXTensor.to_mx(weight, torch.float4_e2m1fn_x2, 32)
@@ -57,6 +55,8 @@ def test_mxfp4_equals_torchao_and_gguf() -> None:
 
 def test_nvfp4_equals_torchao() -> None:
     """Scales of groups and values are torchao's under its scale of the matrix."""
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+
     for weight in _weights():
         whole = weight.abs().amax() / (448 * 6)
         reference = NVFP4Tensor.to_nvfp4(weight, per_tensor_scale=whole)
@@ -72,6 +72,12 @@ def test_nvfp4_equals_torchao() -> None:
 @pytest.mark.parametrize(("group", "block"), [("row", [1, 256]), ("tensor", [96, 256])])
 def test_fp8_equals_torchao(group: str, block: list[int]) -> None:
     """Codes and values of E4M3 are torchao's, per row and per tensor."""
+    from torchao.quantization.quant_primitives import (
+        _choose_scale_float8,
+        _dequantize_affine_float8,
+        _quantize_affine_float8,
+    )
+
     for weight in _weights():
         if not weight.abs().amax(1).all() and group == "row":
             continue  # a row of zeros has no scale in torchao: ours is tested below

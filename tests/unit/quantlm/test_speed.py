@@ -78,7 +78,7 @@ def test_next_batch_is_read_meanwhile_and_never_beyond_the_end() -> None:
     ahead = Next(batch)
 
     assert ahead.take(0, 3).item() == 0
-    assert read.wait(10)
+    assert read.wait(180)
     assert [ahead.take(step, 3).item() for step in (1, 2)] == [1, 2]
     assert sorted(seen) == [0, 1, 2]
 

@@ -23,7 +23,7 @@ def ask(rig: Rig, method: str, path: str, body: Any = None, agent: str = "test")
         f"{rig.double.url}/v2{path}", data, headers, method=method
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=180) as reply:  # noqa: S310
             return reply.status, json.loads(reply.read() or b"null")
     except urllib.error.HTTPError as error:
         text = error.read()

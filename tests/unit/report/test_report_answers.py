@@ -2,8 +2,8 @@
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pytest
 
 from quantgrid.report import answers, labels, prose
@@ -11,14 +11,19 @@ from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.report.table import csv_bytes, frame
 from report_records import FORMS, demo_records, write_grid
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @pytest.fixture(scope="module")
-def table(demo: Grid) -> pd.DataFrame:
+def table(demo: Grid) -> "pd.DataFrame":
     """The written table."""
+    import pandas as pd  # half a second, for these tests alone
+
     return pd.read_csv(io.BytesIO(csv_bytes(frame(demo))))
 
 
-def test_least_is_lowest_mean_when_read_from_the_table(demo: Grid, table: pd.DataFrame) -> None:
+def test_least_is_lowest_mean_when_read_from_the_table(demo: Grid, table: "pd.DataFrame") -> None:
     """At each width the named form has the lowest mean damage at the largest budget."""
     largest = table[(table["tokens"] == table["tokens"].max()) & (table["variant"] != "none")]
     means = largest.groupby(["bits", "variant"])["delta"].mean()
@@ -142,7 +147,7 @@ def test_onset_may_be_earlier_when_it_is_the_second_budget(tmp_path: Path) -> No
     assert len(prose.onset_sentences([third], names)) == 1
 
 
-def test_fewer_bits_win_when_the_table_says_so(demo: Grid, table: pd.DataFrame) -> None:
+def test_fewer_bits_win_when_the_table_says_so(demo: Grid, table: "pd.DataFrame") -> None:
     """Every inversion has the larger damage at the form of more bits, and margins descend."""
     means = table.groupby(["variant", "tokens"])["delta"].mean()
     found = answers.inversions(demo, demo.families()[-1])
@@ -159,7 +164,7 @@ def test_fewer_bits_win_when_the_table_says_so(demo: Grid, table: pd.DataFrame) 
     )
 
 
-def test_equals_are_counted_when_sizes_are_alike(demo: Grid, table: pd.DataFrame) -> None:
+def test_equals_are_counted_when_sizes_are_alike(demo: Grid, table: "pd.DataFrame") -> None:
     """The sentence begins with how many cells have the size, and ends with the last budget."""
     good = table[(table["variant"] != "none") & (table["delta"] <= 0.05)]
     same = good[good["total_bytes"] == good["total_bytes"].min()]
@@ -175,7 +180,9 @@ def test_equals_are_counted_when_sizes_are_alike(demo: Grid, table: pd.DataFrame
     assert "at 1.6\N{NO-BREAK SPACE}M, the largest budget, the smallest is GPTQ W" in reach
 
 
-def test_smallest_is_fewest_bytes_when_read_from_the_table(demo: Grid, table: pd.DataFrame) -> None:
+def test_smallest_is_fewest_bytes_when_read_from_the_table(
+    demo: Grid, table: "pd.DataFrame"
+) -> None:
     """Fewest bytes among quantised cells within the tolerance; of those, the lowest loss."""
     good = table[(table["variant"] != "none") & (table["delta"] <= 0.05)]
 
@@ -185,7 +192,7 @@ def test_smallest_is_fewest_bytes_when_read_from_the_table(demo: Grid, table: pd
     assert found.cell.id == good.sort_values(["total_bytes", "loss"])["cell"].iloc[0]
 
 
-def test_smallest_at_each_budget_matches_the_table(demo: Grid, table: pd.DataFrame) -> None:
+def test_smallest_at_each_budget_matches_the_table(demo: Grid, table: "pd.DataFrame") -> None:
     """The same at each budget."""
     good = table[(table["variant"] != "none") & (table["delta"] <= 0.05)]
     ranked = good.sort_values(["total_bytes", "loss"]).groupby("tokens")["cell"].first()

@@ -4,8 +4,8 @@ import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pytest
 
 from quantgrid.errors import Refusal
@@ -14,6 +14,9 @@ from quantgrid.report.canvas import NARROW, WIDE
 from quantgrid.report.plots import PLOTS, svg
 from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
 from report_records import demo_records, write_grid
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def page_of(grid: Grid, wanted: Wanted, *, with_plots: bool = False) -> str:

@@ -5,23 +5,28 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.report.table import COLUMNS, csv_bytes, documentation, frame
 from report_records import demo_records, write_demo, write_grid
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @pytest.fixture(scope="module")
-def table(demo: Grid) -> pd.DataFrame:
+def table(demo: Grid) -> "pd.DataFrame":
     """The table as any reader sees it: through its bytes."""
+    import pandas as pd  # half a second, for these tests alone
+
     return pd.read_csv(io.BytesIO(csv_bytes(frame(demo))), index_col="cell")
 
 
-def test_table_has_a_row_a_cell_when_written(demo: Grid, table: pd.DataFrame) -> None:
+def test_table_has_a_row_a_cell_when_written(demo: Grid, table: "pd.DataFrame") -> None:
     """All cells, in the order of the plan."""
     assert list(table.index) == [cell.id for cell in demo.cells]
     assert len(table) == 105
@@ -49,7 +54,7 @@ def test_delta_is_paired_when_computed_by_hand(demo_files: tuple[Path, Path]) ->
     assert row["z"] == f"{difference.mean() / se:.2f}"
 
 
-def test_columns_say_what_the_record_says_when_read(table: pd.DataFrame) -> None:
+def test_columns_say_what_the_record_says_when_read(table: "pd.DataFrame") -> None:
     """Sizes, tokens and kinds come from the record; training facts of a form from its base."""
     row = table.loc["n0-t1600k-s2/gptq-w2g32-asym"]
 
@@ -60,10 +65,10 @@ def test_columns_say_what_the_record_says_when_read(table: pd.DataFrame) -> None
     assert (row["zero_point"], row["verdict"], row["device"]) == ("yes", "VALID", "cpu")
     assert row["train_loss"] == table.loc["n0-t1600k-s2/none", "train_loss"]
     assert row["cpu_s"] == pytest.approx(0.398 + 1.232)
-    assert pd.isna(row["scale"])
+    assert row.isna()["scale"]
 
 
-def test_base_has_no_damage_when_written(table: pd.DataFrame) -> None:
+def test_base_has_no_damage_when_written(table: "pd.DataFrame") -> None:
     """A base loses nothing against itself, and has no z."""
     bases = table[table["variant"] == "none"]
 

@@ -299,7 +299,7 @@ def test_heart_ends_a_cell_when_no_step_comes() -> None:
         heard.set()
 
     with Heart(0.3, "n0-s0/800k", end):
-        assert heard.wait(30)
+        assert heard.wait(180)
 
     assert alarms[0].exit_code == 76
     assert "ends n0-s0/800k by its rule stall" in str(alarms[0])
