@@ -1,11 +1,13 @@
 """What tests of the acts on an archive share."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import forked
 from core_parts import BOUND_S
 from quantgrid import layout
 from quantgrid.archive.record import sealed
@@ -28,13 +30,7 @@ def calling(root: Path, address: str, clone: Path) -> Call:
 
     def run(*words: str, command: str = "archive") -> "subprocess.CompletedProcess[str]":
         options = ["--root", str(root), "--archive", address]
-        return subprocess.run(
-            [sys.executable, "-m", "quantgrid", command, *words, *options],
-            cwd=clone,
-            capture_output=True,
-            text=True,
-            timeout=CALL_S,
-            check=False,
-        )
+        line = [sys.executable, "-m", "quantgrid", command, *words, *options]
+        return forked.run(line, cwd=clone, env=os.environ, timeout=CALL_S, apart=True)
 
     return run

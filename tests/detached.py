@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import forked
 from quantgrid import processes, standing
 from quantgrid.standing import Standing, State
 
@@ -90,17 +91,17 @@ class Desk:
         return cls(root)
 
     def quantgrid(self, *arguments: str, code: int | None = 0) -> str:
-        """Run a command of quantgrid: what it said, both streams together."""
-        done = subprocess.run(
-            [sys.executable, "-m", "quantgrid", *arguments],
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=BOUND_S,
-            check=False,
-        )
+        """Run a command of quantgrid: what it said, both streams together.
+
+        A launch needs an interpreter of its own: what it leaves is known by its environment.
+        """
+        if arguments[0] == "launch":
+            process = self.start(*arguments)
+            said, _ = process.communicate(timeout=BOUND_S)
+            done = subprocess.CompletedProcess(arguments, process.returncode, said)
+        else:
+            line = [sys.executable, "-m", "quantgrid", *arguments]
+            done = forked.run(line, cwd=self.root, env=os.environ, timeout=BOUND_S)
         assert code is None or done.returncode == code, f"{done.returncode}: {done.stdout}"
         return done.stdout
 

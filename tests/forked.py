@@ -39,6 +39,7 @@ PRELOADED = (
     "quantgrid.commands.fold",
     "quantgrid.commands.report",
     "quantgrid.commands.table",
+    "quantgrid.store.s3",
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
 )

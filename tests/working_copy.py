@@ -38,6 +38,7 @@ SLOW = 6.0
 """Times faster than a watch where hours are worked: what a busy machine takes is no hang."""
 FEW = "three"
 """A grid of three cells, for what does not depend on how many there are."""
+SIZES = {FEW: 3, GRID: CELLS}
 NONE = "{method: none}"
 RTN = "{method: rtn, bits: 4, group: row, scale: noclip}"
 QAT = "{method: qat, bits: ternary, group: row, scale: absmean}"

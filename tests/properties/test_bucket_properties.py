@@ -145,7 +145,7 @@ def test_bucket_shows_every_record_when_writers_and_nemesis_take_turns(
     seaweed: Server, credentials: None
 ) -> None:
     """A few dozen steps on a real server."""
-    _run(seaweed, examples=3, steps=15)
+    _run(seaweed, examples=2, steps=15)
 
 
 @pytest.mark.nightly

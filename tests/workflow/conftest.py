@@ -30,6 +30,13 @@ def made(_made: WorkingCopy, tmp_path: Path) -> Iterator[WorkingCopy]:
 
 
 @pytest.fixture
+def here(grid: str, request: pytest.FixtureRequest) -> WorkingCopy:
+    """The working copy of this desk whose grid, that of the test, is complete."""
+    found: WorkingCopy = request.getfixturevalue("few" if grid == FEW else "made")
+    return found
+
+
+@pytest.fixture
 def few(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> WorkingCopy:
     """A working copy whose grid of three cells is complete, for this test alone."""
     made = once(tmp_path_factory, FEW, partial(run_light, grid=FEW))

@@ -100,7 +100,7 @@ def logs(copy: WorkingCopy) -> str:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("grid", ["smoke", pytest.param("demo", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("grid", [FEW, pytest.param("demo", marks=pytest.mark.nightly)])
 def test_each_cell_is_computed_once_when_two_controllers_start_at_once(
     tmp_path: Path, grid: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_each_cell_is_computed_once_when_two_controllers_start_at_once(
     copies = [clone(tmp_path / name, archive, ttl_s=120) for name in ("one", "two")]
 
     controllers = [start(copy, "on_held=wait", grid=grid) for copy in copies]
-    codes = [controller.wait(BOUND_S if grid == "smoke" else 1500) for controller in controllers]
+    codes = [controller.wait(BOUND_S if grid == FEW else 1500) for controller in controllers]
 
     assert codes == [0, 0], [(copy / "said").read_text() for copy in copies]
     made = records(archive)

@@ -12,7 +12,7 @@ import pytest
 from quantgrid.rental.port import find_name
 from quantgrid.rental.tasks import done_words
 from rented_copy import RATES, Gate, RentedCopy, add_waiting, rented
-from working_copy import CELLS, WorkingCopy, lay
+from working_copy import CELLS, FEW, GRID, SIZES, WorkingCopy, lay
 
 TIMES = ("wall_s", "cpu_s", "platform", "device")
 
@@ -36,19 +36,22 @@ def assert_one_machine_a_link(place: RentedCopy) -> None:
     assert len(set(attempts)) == len(attempts)
 
 
-def test_grid_on_rented_machines_equals_the_local_one(place: RentedCopy, made: WorkingCopy) -> None:
+@pytest.mark.parametrize("grid", [FEW, pytest.param(GRID, marks=pytest.mark.nightly)])
+def test_grid_on_rented_machines_equals_the_local_one(
+    place: RentedCopy, here: WorkingCopy, grid: str
+) -> None:
     """Same table and laws bit for bit; each job ran in a machine with its nonce; all is paid."""
     assert not (place.root / "archive").exists()
 
-    said = place.snakemake(grid="smoke")
+    said = place.snakemake(grid=grid)
 
-    assert f"{CELLS}/{CELLS} cells" in said.text
-    assert rows(place.copy, "smoke") == rows(made, "smoke")
-    laws = "results/smoke-laws.csv"
-    assert (place.copy / laws).read_bytes() == (made / laws).read_bytes()
+    assert f"{SIZES[grid]}/{SIZES[grid]} cells" in said.text
+    assert rows(place.copy, grid) == rows(here, grid)
+    laws = f"results/{grid}-laws.csv"
+    assert (place.copy / laws).read_bytes() == (here / laws).read_bytes()
     keys = place.register().store.list("rental/signs")
     ended = {found[1]: found[0] for key in keys if (found := done_words(key))}
-    assert len(ended) == 18  # 2 of the corpus, 2 milestones, 14 cells
+    assert len(ended) == {FEW: 6, GRID: 18}[grid]  # 2 of the corpus, milestones, cells
     assert set(ended.values()) <= nonces(place)
     result = json.loads(next((place.root / "results").glob("*/*/result.json")).read_bytes())
     assert result["platform"]["name"] == "plain"
@@ -78,8 +81,8 @@ def test_grid_of_real_science_on_rented_machines_equals_the_local_one(tmp_path: 
 def test_nothing_is_lost_or_doubled_when_the_controller_is_killed_again_and_again(
     place: RentedCopy, gate: Gate
 ) -> None:
-    """SIGKILL at ten random moments, restarted each time: each program was started once."""
-    _kill_again_and_again(place, gate, times=10, seed=1, between_s=(0.5, 3.0))
+    """SIGKILL at five random moments, restarted each time: each program was started once."""
+    _kill_again_and_again(place, gate, times=5, seed=1, between_s=(0.5, 6.0))
 
 
 @pytest.mark.nightly
