@@ -10,6 +10,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from examples import NIGHTLY
 from rented_copy import gate, place
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
@@ -34,9 +35,10 @@ __all__ = [
 ]
 
 # What an example takes is the machine's affair: several workers share two cores.
-hypothesis.settings.register_profile(
-    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+for _profile in ("busy", NIGHTLY):
+    hypothesis.settings.register_profile(
+        _profile, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    )
 hypothesis.settings.load_profile("busy")
 
 # Workers share two cores: a second thread per worker makes small matrices several times slower.
@@ -53,10 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Thousands of interpreters start in a run: compile once what each of them imports.
+    """Choose how many examples there are, and compile what thousands of interpreters import.
 
     Where PYTHONDONTWRITEBYTECODE is set, as in containers, every one of them would do it again.
     """
+    if config.getoption("--nightly"):
+        hypothesis.settings.load_profile(NIGHTLY)
     if not hasattr(config, "workerinput"):
         for folder in ("src", "rehearsal"):
             compileall.compile_dir(PROJECT / folder, quiet=2)

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from quantgrid import atomic
 from quantgrid.archive.record import parse_record, sealed
 from quantgrid.errors import DataFault
@@ -24,7 +25,7 @@ BODIES = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, 300)
 @given(body=BODIES)
 def test_record_comes_back_equal_when_parsed(body: dict[str, Any]) -> None:
     """Sealing, writing and parsing lose and add nothing."""
@@ -33,7 +34,7 @@ def test_record_comes_back_equal_when_parsed(body: dict[str, Any]) -> None:
     assert parse_record(atomic.json_bytes(record), where="here") == record
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100, 300)
 @given(body=BODIES, data=st.data())
 def test_record_is_equal_or_refused_when_a_byte_changes(body: dict[str, Any], data: Any) -> None:
     """A changed byte either changes no value (a blank became a tab) or is a data fault."""
@@ -48,7 +49,7 @@ def test_record_is_equal_or_refused_when_a_byte_changes(body: dict[str, Any], da
         assert torn != whole
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, 300)
 @given(body=BODIES, data=st.data())
 def test_record_is_refused_when_cut_short(body: dict[str, Any], data: Any) -> None:
     """No proper beginning of a record is a record, but for the newline at its end."""

@@ -3,9 +3,10 @@
 from functools import cache
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from examples import examples
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid
 from quantgrid.plan import Plan, State
@@ -41,7 +42,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return Plan(lineage, index, found, tuple(wanted))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80, 400)
 @given(plan=plans())
 def test_plan_makes_nothing_when_it_is_there_already(plan: Plan) -> None:
     """A cell is made exactly when neither its record nor its own result is there."""
@@ -54,7 +55,7 @@ def test_plan_makes_nothing_when_it_is_there_already(plan: Plan) -> None:
         assert plan.is_stale(cell) <= is_made
 
 
-@settings(max_examples=200, deadline=None)
+@examples(80, 400)
 @given(plan=plans())
 def test_plan_line_counts_each_cell_once_when_printed(plan: Plan) -> None:
     """Current, restored and made add up to the cells that were asked for."""
@@ -67,7 +68,7 @@ def test_plan_line_counts_each_cell_once_when_printed(plan: Plan) -> None:
     assert current + number["restore"] + number["make"] == len(plan.wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(40, 200)
 @given(plan=plans())
 def test_plan_shrinks_when_a_record_is_added(plan: Plan) -> None:
     """One more deposit never makes another cell necessary."""

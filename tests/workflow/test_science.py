@@ -94,7 +94,7 @@ def test_numbers_are_the_same_when_a_trunk_goes_on_from_its_milestone(
     assert json.loads(again.read_bytes())["blobs"] == before
 
 
-@LONG  # resume_properties and the laws of a trunk that goes on fall first
+@LONG  # a training that goes on anywhere is the property of test_resume_properties
 def test_numbers_are_the_same_when_a_trunk_starts_over(trained: WorkingCopy) -> None:
     """A milestone trained in one go equals one trained over an earlier milestone."""
     (later,) = (trained / "archive/trunks/n0-s0").glob("32768/*/record.json")
