@@ -39,7 +39,9 @@ SRUN = """#!/bin/sh
 {first}
 while [ "$1" != sh ]; do shift; done
 "$@"
-exit ${{SRUN_GIVES:-$?}}
+code=$?
+{last}
+exit ${{SRUN_GIVES:-$code}}
 """
 
 
@@ -50,10 +52,11 @@ def play(
     number: int = 1,
     srun_gives: str = "",
     srun_first: str = "",
+    srun_last: str = "",
 ) -> int:
     """Run the script of a submission as a node does, without SLURM around it."""
     (folder / "bin").mkdir(exist_ok=True)
-    (folder / "bin/srun").write_text(SRUN.format(first=srun_first))
+    (folder / "bin/srun").write_text(SRUN.format(first=srun_first, last=srun_last))
     (folder / "bin/srun").chmod(0o755)
     (folder / layout.SLURM).mkdir(parents=True, exist_ok=True)
     given = batch.script(order(command), name, folder, number)
@@ -105,6 +108,18 @@ def test_submission_begins_when_srun_failed_before(
 
     assert (tmp_path / "ran").read_text() == "x\n"
     assert Ledger(tmp_path).find_code(SUBJECT, "t0") == 0
+
+
+def test_submission_begins_once_when_its_controller_forgets_it_before_srun_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen on a busy machine: the code was there, all was cleared away, and the job ran again."""
+    monkeypatch.setattr(batch, "_PAUSE_S", 0)
+
+    assert play(tmp_path, "echo x >> ran", srun_last=f"rm -f {layout.SLURM}/*") == 0
+
+    assert (tmp_path / "ran").read_text() == "x\n"
+    assert not list((tmp_path / layout.SLURM).iterdir())
 
 
 def test_submission_begins_once(tmp_path: Path) -> None:

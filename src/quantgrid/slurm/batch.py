@@ -54,21 +54,25 @@ _SCRIPT = """\
 #!/bin/sh
 # {subject}, submission {token}
 cd {root} || exit 71
-{ends_at}export QG_LINE={command} QG_END={end}
+{ends_at}export QG_LINE={command} QG_END={end} QG_WAITS=$(mktemp)
 trap : TERM
 # srun fails while slurmctld is away; what has not begun is tried again
 for try in $(seq {tries}); do
   srun --ntasks=1 --nodes=1 --cpus-per-task={cpus} sh -c {tell}
   code=$?
-  [ ! -e {start} ] || exit $code
+  # begun, or given up; srun may come back when its controller has cleared that away
+  [ ! -e {start} ] || break
+  [ -z "$QG_WAITS" ] || [ -e "$QG_WAITS" ] || break
   sleep {pause_s}
 done
+rm -f "$QG_WAITS"
 exit $code
 """
 
 _TELL = """\
 # whoever creates this file first decides: this job begins, or its controller gave it up
 ( set -C; echo "$SLURM_JOB_ID on $(hostname)" > {start} ) 2> /dev/null || exit 0
+rm -f "$QG_WAITS"
 trap : TERM
 {aside}bash -euo pipefail -c "$QG_LINE"
 code=$?
