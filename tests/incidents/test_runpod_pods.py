@@ -29,6 +29,8 @@ from runpod_rig import FACTOR, Rig
 
 A = "a" * 64
 _OVER = (Phase.SUCCESS, Phase.ERROR)
+_PATIENT = TERMS._replace(stall_s=1000.0)
+"""Silence alone ends no machine within a test: what is seen of it has to."""
 
 
 @pytest.fixture
@@ -95,7 +97,8 @@ def test_fresh_pod_is_ended_when_its_end_answered_404(controller: Controller) ->
 
 
 def test_nothing_is_left_when_cancelled_inside_a_slow_create(controller: Controller) -> None:
-    """CP 4.10, 4.27: the create ends after the wish for it; its pod is found and ended."""
+    """CP 4.10, 4.27: the create ends after the wish for it, and its pod hides: found and ended."""
+    controller.rig.double.act("options", hidden_s=90.0)  # 1.5 s of a watch
     controller.rig.double.fault("createPod", "slow", seconds=1.0)
     controller.want(A)
     controller.until(A, Phase.CREATING)
@@ -123,7 +126,7 @@ def test_pod_is_ended_before_the_next_when_its_image_never_comes(controller: Con
 
 def test_next_pod_takes_over_when_somebody_deleted_the_first(controller: Controller) -> None:
     """CP 4.9, 4.24: no exit record is an interruption, never success; the next one resumes."""
-    controller.want(A)
+    controller.want(A, _PATIENT)
     lease = controller.until(A, Phase.RUNNING)
     controller.rig.double.act("end", pod=lease.machine)
 
@@ -138,7 +141,7 @@ def test_next_pod_takes_over_when_somebody_deleted_the_first(controller: Control
 @pytest.mark.parametrize("status", ["EXITED", pytest.param("ERROR", marks=pytest.mark.nightly)])
 def test_next_pod_takes_over_when_a_host_is_lost(controller: Controller, status: str) -> None:
     """CP 4.24: a pod that stopped is still paid for: it is ended, and another one resumes."""
-    controller.want(A)
+    controller.want(A, _PATIENT)
     lease = controller.until(A, Phase.RUNNING)
     controller.rig.double.act("lose", pod=lease.machine, status=status)
 
