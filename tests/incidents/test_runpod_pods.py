@@ -228,7 +228,7 @@ class _Supervised(Controller):
 def test_next_pod_takes_over_when_one_came_back_without_its_gpu(
     runpod: Rig, tmp_path: Path
 ) -> None:
-    """A pod whose host has no GPU left says so and ends itself; another one goes on."""
+    """It ends itself, or is ended on the platform's word when that takes long: another goes on."""
     controller = _Supervised(runpod, tmp_path / "store")
     controller.work_s = 1000.0
     controller.want(A)
@@ -240,7 +240,6 @@ def test_next_pod_takes_over_when_one_came_back_without_its_gpu(
 
     assert after.interruptions == 1
     assert runpod.billing == [after.machine]
-    assert "GPU" in _log(controller, lease.machine)
     controller.end(A)
 
 

@@ -235,7 +235,7 @@ def test_listing_is_asked_for_again_when_it_is_a_page_of_the_network(runpod: Rig
     """A page that says 200 is no listing: nothing is concluded from it."""
     runpod.double.fault("listPods", "html", status=200)
 
-    with pytest.raises(CallFault, match="no JSON") as caught:
+    with pytest.raises(CallFault) as caught:
         runpod.platform.machines(OWNER)
 
     assert caught.value.trouble is Trouble.RETRY
