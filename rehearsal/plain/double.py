@@ -17,7 +17,7 @@ from rehearsal.plain.server import WORLD
 from rehearsal.plain.state import State
 
 _BASE = Path(__file__).parents[2]
-_START_S = 20.0
+_START_S = 120.0
 _ACCOUNT = "lab/main"
 
 
@@ -56,20 +56,20 @@ class Double:
         """SIGKILL; the machines live on."""
         assert self._process  # noqa: S101 - a test's mistake
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(120)
 
     def close(self) -> None:
         """End it with all its machines; nothing is left running."""
         meters.remove(self)
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-            self._process.wait(10)
+            self._process.wait(120)
         for machine in State.read(self.folder).alive():
             kill_all(machine)
 
     def ask(self, operation: str, /, **arguments: Any) -> Any:
         """Something that only a test may ask; see `server.Server.world_change` and the others."""
-        reply = client.call(self.address, WORLD, operation, 10.0, **arguments)
+        reply = client.call(self.address, WORLD, operation, 60.0, **arguments)
         return reply["ok"]
 
     def change(self, **changes: Any) -> None:
@@ -111,7 +111,7 @@ class Double:
         """The host of a machine is gone."""
         self.ask("take", machine=machine)
 
-    def wait(self, is_so: Any, timeout_s: float = 60.0) -> None:
+    def wait(self, is_so: Any, timeout_s: float = 180.0) -> None:
         """Wait until something is so of the list of machines, and fail when it never is."""
         until_s = time.monotonic() + timeout_s
         while not is_so(self.machines()):

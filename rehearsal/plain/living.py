@@ -127,7 +127,7 @@ class Life:
         self.works.look()
         child = self._children.pop(machine.id, None)
         if child:
-            child.wait(10)
+            child.wait(60)
         self._commit(machine)
         self.state.keep(machine, ended_s=time.time(), exit_code=code)
 
