@@ -68,6 +68,14 @@ def test_plumbing_is_light_when_imported(module: str, tmp_path: Path) -> None:
     assert heavy(_imported_by(module, tmp_path)) == set()
 
 
+@pytest.mark.parametrize("command", ["run", "fold"])
+def test_job_is_light_when_it_starts(command: str, tmp_path: Path) -> None:
+    """Every cell starts both: not even modules of Python that cost milliseconds come along."""
+    loaded = _imported_by(f"quantgrid.commands.{command}", tmp_path)
+
+    assert loaded & {*HEAVY, "statistics", "subprocess", "decimal", "asyncio", "ssl"} == set()
+
+
 def test_parse_is_light_when_planning(root: Path, tmp_path: Path) -> None:
     """A dry run loads no heavy package that a trivial Snakefile would not load as well.
 

@@ -6,7 +6,7 @@ JSON, so that it goes on after an interruption as if there had been none.
 """
 
 import math
-from statistics import median
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 from quantgrid.watch.observation import Expected, Finding, Point, Steps
@@ -127,8 +127,8 @@ class Spike(_Rule):
     def _limit(self) -> float:
         if len(self.state) < self.LEAST:
             return math.inf
-        middle = median(self.state)
-        sigma = _TO_SIGMA * median(abs(loss - middle) for loss in self.state)
+        middle = _median(self.state)
+        sigma = _TO_SIGMA * _median(abs(loss - middle) for loss in self.state)
         return float(middle + max(self.NATS, self.Z * sigma))
 
 
@@ -240,8 +240,15 @@ class Rise(_Rule):
 
     def _noise(self, changes: list[float]) -> float:
         """`Z` standard deviations of the difference of two means, from successive differences."""
-        sigma = _TO_SIGMA * median(changes) / math.sqrt(2)
+        sigma = _TO_SIGMA * _median(changes) / math.sqrt(2)
         return self.Z * sigma * math.sqrt(2 / self.MEAN_OF)
+
+
+def _median(numbers: Iterable[float]) -> float:
+    """The middle of them; the module that has it costs a fold a tenth of its start."""
+    ordered = sorted(numbers)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 RULES: tuple[type[_Rule], ...] = (NonFinite, SecondPass, Spike, Throughput, Gap, Rise)
