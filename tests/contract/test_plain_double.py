@@ -91,7 +91,7 @@ def test_perfect_bill_is_work_boot_and_losses_when_machines_did_more(plain: Plai
     idle = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 1'; sleep 2")))
     twice = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 1'")))
     plain.platform.launch(plain.order(fresh(), ("sh", "-c", "true")))
-    lost = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 9'")))
+    lost = plain.platform.launch(plain.order(fresh(), ("sh", "-c", "bash -c 'sleep 600'")))
     until(lambda: plain.billing() == {lost.id})
     plain.double.take(lost.id)
     until(lambda: plain.billing() == set())
@@ -99,7 +99,7 @@ def test_perfect_bill_is_work_boot_and_losses_when_machines_did_more(plain: Plai
 
     perfect = plain.double.perfect(width=1)
 
-    assert 1.0 <= perfect["work_s"] < min(1.3, ended[twice.id])
+    assert 1.0 <= perfect["work_s"] < min(1.9, ended[twice.id])
     assert perfect["boot_s"] >= 2 * 0.5  # its own machine, and the one after the loss
     assert perfect["lost_s"] == pytest.approx(ended[lost.id])
     least = (perfect["work_s"] + perfect["boot_s"] + ended[lost.id]) * 100  # 0.36 dollars an hour
