@@ -21,6 +21,9 @@ _AT_LEAST_ONE = "At least one job did not complete successfully."
 _ENDED = re.compile(r"(returned non-zero exit status \d+|died with [^\n]*?)\.?\s*$")
 """How a command ended, at the end of the report that repeats all of it (subprocess)."""
 
+_SIGNAL = re.compile(r"with <Signals\.(\w+): \d+>")
+"""A signal as Python shows it."""
+
 _OUTPUT_MISSING = re.compile(r"^Job (\d+) +completed successfully, but", re.MULTILINE)
 
 
@@ -143,7 +146,8 @@ class Board:
         ended = None if held is None else _ENDED.search(str(held.msg))
         told = words or "nothing in its log says why"
         if ended is not None and not (words and words.startswith(SENTENCES)):
-            told += f" (its command {ended[1]})"
+            end = _SIGNAL.sub(r"of \1", ended[1])
+            told += f" (its command {end})"
         self._lose(tally, facts["jobid"], told)
         for each in () if ended is not None else (held, record):
             if each is not None:

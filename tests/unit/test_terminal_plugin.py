@@ -129,7 +129,7 @@ def test_board_says_how_a_command_ended_when_its_log_does_not(
     desk.tell(LogEvent.ERROR, _REPORT.format("died with <Signals.SIGKILL: 9>"))
     desk.fail(1, logs=("log",))
     why = said.strip() or "nothing in its log says why"
-    assert desk.lines[2].endswith(f"{why} (its command died with <Signals.SIGKILL: 9>)")
+    assert desk.lines[2].endswith(f"{why} (its command died of SIGKILL)")
     assert "long" not in desk.out.getvalue()
 
 
