@@ -96,7 +96,7 @@ def _kill_and_go_on(place: Scratch, job: Job) -> None:
             raise Refusal(
                 "the tiny cell saved no state that a killed attempt could go on from",
                 expected="QG_LINK replaced at a checkpoint",
-                seen=f"none; {place.last_words()}",
+                seen="; ".join(filter(None, ("none", place.last_words()))),
                 do="A script that cannot be resumed loses its money at each interruption.",
             )
         time.sleep(_POLL_S)

@@ -25,6 +25,7 @@ def _type(copy: WorkingCopy, guide: Path, *, nightly: bool) -> None:
         **os.environ,
         "XDG_CONFIG_HOME": str(profiles.parent),
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **({"LIGHT_WORK_S": "5"} if nightly else {}),  # a smoke kills what can save
     }
     if nightly:
         shutil.copytree(PROJECT / "examples", copy / "examples")
