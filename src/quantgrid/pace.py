@@ -5,6 +5,7 @@ Shares are of the CPU time of a dry run of a thousand cells (bench/plan.py).
 
 import gc
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +13,9 @@ Method = TypeVar("Method", bound=Callable[..., object])
 
 KNOWN_PARAMETERS = "_overwrite_params"
 """Where Snakemake 9 looks before it reads a signature (snakemake.common.get_function_params)."""
+
+SERIALIZED, PLAINLY = "_serialize_param", "_serialize_param_builtin"
+"""How Snakemake 9 makes texts of params (snakemake.persistence), with pandas and without."""
 
 _NEW_OBJECTS = (100_000, 50, 100)
 
@@ -33,6 +37,17 @@ def collect_rarely() -> None:
     plan and made it grow faster than its grid, and memory was the same.
     """
     gc.set_threshold(*_NEW_OBJECTS)
+
+
+def compare_params_as_texts() -> None:
+    """Let Snakemake ask of no param whether it is a frame of pandas; ours are all texts.
+
+    Wherever pandas is installed it is imported for that, in every call that runs a job or finds an
+    output: .3 s of CPU and 60 MB.  What is compared and kept is the same.
+    """
+    kind = getattr(sys.modules.get("snakemake.persistence"), "PersistenceBase", None)
+    if hasattr(kind, SERIALIZED) and hasattr(kind, PLAINLY):
+        setattr(kind, SERIALIZED, getattr(kind, PLAINLY))
 
 
 def look_only_when_needed(scheduler: Any) -> None:

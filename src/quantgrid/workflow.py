@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from quantgrid import atomic, layout, noticing, room, terminal, warm_server
+from quantgrid import atomic, layout, noticing, pace, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
@@ -22,7 +22,7 @@ from quantgrid.job import Job
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.lines import Lines
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
-from quantgrid.pace import asked, collect_rarely, look_only_when_needed
+from quantgrid.pace import asked
 from quantgrid.place import refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.planning import make_plan, told
@@ -80,7 +80,8 @@ class Workflow:
     def _open(
         cls, config: Mapping[str, Any], code: Path, root: Path, *, is_main: bool
     ) -> "Workflow":
-        collect_rarely()
+        pace.collect_rarely()
+        pace.compare_params_as_texts()
         settings = load_settings(code, config, validate=_validate)
         grid = load_grid(code, settings.grid, validate=_validate)
         lineage = trace(grid, Science(code))
@@ -317,7 +318,7 @@ class Workflow:
             if self.platform.warm and self.lineage.grid.cells and self.plan.num_to_make > 1:
                 warm_server.start()
             if snakemake.local_exec:
-                look_only_when_needed(snakemake.scheduler)
+                pace.look_only_when_needed(snakemake.scheduler)
         except QuantgridError as error:
             stop(error)
 
