@@ -9,6 +9,8 @@ Guards: `quantgrid.rental.steps.step` looks by name before anything else is crea
 the state before the call and steps no lease of another account.
 """
 
+import math
+
 import pytest
 
 from quantgrid.rental.errors import Call, Trouble
@@ -73,6 +75,25 @@ def test_create_is_repeated_under_another_name_when_nothing_was_made() -> None:
     assert lease.attempt == 2
     first, second = [i for i, call in enumerate(world.calls) if call is Call.LAUNCH]
     assert world.calls[first:second].count(Call.FIND) >= 3
+
+
+def test_machine_that_shows_too_late_is_ended_when_another_has_its_place() -> None:
+    """CP 4.2: a platform that hid it for longer than it says leaves one machine all the same."""
+    world = World()
+    world.fates = ["lost"]
+
+    def hide(first: Rented) -> None:
+        first.visible_s, first.ready_s = world.now_s + 900, math.inf
+        world.created = lambda _: None
+
+    world.created = hide
+    controller = wanted(world)
+    lease = controller.until(A, Phase.RUNNING)
+    assert len(world.alive) == 2
+
+    controller.spend(40)
+
+    assert [machine.id for machine in world.alive] == [lease.machine]
 
 
 def test_foreign_machine_is_untouched_when_its_name_is_like_ours() -> None:
