@@ -66,6 +66,21 @@ def test_machine_is_one_when_the_rounds_of_two_controllers_cross() -> None:
     assert len(late.books().promises) == 1
 
 
+def test_end_is_known_when_another_controller_confirmed_it() -> None:
+    """CP 4.13: who helped to end a machine does not wait for it for ever; an attach did."""
+    world = World()
+    owner, helper = running(world), Controller(world)
+    owner.rounds.cancel(A)
+    owner.go()
+    helper.go()
+    assert helper.rounds.last[A].phase is Phase.TERMINATING
+
+    owner.until(A, Phase.ERROR)
+    helper.go()
+
+    assert helper.rounds.last[A].phase is Phase.ERROR
+
+
 def test_machine_is_untouched_when_the_platform_is_down() -> None:
     """CP 4.14: ten minutes without an answer end nothing and start nothing; a person reads it."""
     world = World()

@@ -5,6 +5,7 @@ be looked at is not known in this round, and nothing is concluded from it.
 """
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -160,6 +161,7 @@ class Rounds:
         leases = {k: v for k, v in self.register.leases().items() if self._is_ours(v.lease)}
         self.open = {subject: numbered.lease for subject, numbered in leases.items()}
         self._met |= leases.keys() & self._wanted.keys()
+        self._catch_up(leases.keys())
         for subject in self._wanted.keys() - leases.keys() - self._over():
             with suppress(QuantgridError):
                 self._open(self._wanted[subject])
@@ -175,6 +177,13 @@ class Rounds:
             with suppress(QuantgridError):
                 self._step(subject, numbered, seen, now_s)
         self._settling.go(self._books, self._account, now_s)
+
+    def _catch_up(self, leases: AbstractSet[str]) -> None:
+        """What was stepped here, unwanted, and brought to its end by another controller."""
+        gone = self.last.keys() - leases - self._wanted.keys() - self._over()
+        for subject in gone:
+            if newest := self.register.newest(subject):
+                self.last[subject] = newest.lease
 
     def _over(self) -> set[str]:
         return {subject for subject, lease in self.last.items() if lease.phase.is_over}
