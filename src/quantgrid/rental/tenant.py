@@ -271,8 +271,9 @@ class Tenant:
     @property
     def rented(self) -> dict[str, Lease]:
         """The leases that this controller cares for and that may cost something."""
-        known = {**self.rounds.open, **self.rounds.last}
-        cared = known.keys() & {*self.kinds, *self._adopted, *self.rounds.last}
+        last = self.rounds.last  # of a lease that another controller ended it stays as it was
+        known = {each: last.get(each, lease) for each, lease in self.rounds.open.items()}
+        cared = known.keys() & {*self.kinds, *self._adopted, *last}
         return {each: known[each] for each in cared if not known[each].phase.is_over}
 
     @property
