@@ -129,26 +129,6 @@ def test_a_later_controller_gets_what_ended_while_nobody_looked(
     assert {promise.nonce for promise in books.promises} == {cost.nonce for cost in books.costs}
 
 
-def test_nothing_is_rented_any_more_when_another_controller_ended_it(
-    world: World, tmp_path: Path
-) -> None:
-    """Who helped to end a lease waits no longer for it than until its end is written down."""
-    office, first, second = Office(world), Hirer(world, tmp_path), Hirer(world, tmp_path)
-    world.is_dead = lambda _: False
-    office.takes_s = {first.ask("cell"): 36_000.0}
-    first.go(8)
-    first.tenant.cancel()
-    first.go()
-    second.go()
-    assert second.tenant.rented
-
-    first.go(20)
-    second.go()
-
-    assert world.alive == []
-    assert second.tenant.rented == {}
-
-
 def test_a_job_that_comes_as_its_machine_ends_idle_gets_another_one(
     world: World, tmp_path: Path
 ) -> None:
