@@ -89,11 +89,17 @@ def main(home: str, seconds: str, *words: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     until_s = time.monotonic() + float(seconds)
     first = start(list(words))
-    Path(home, "first").write_text(str(first))
+    publish(Path(home, "first"), str(first))
     end = wait(first, until_s)
     end_all(os.getpid())
-    Path(home, "end~").write_text(json.dumps({**end, "ended_s": time.time()}))
-    Path(home, "end~").rename(Path(home, "end"))
+    publish(Path(home, "end"), json.dumps({**end, "ended_s": time.time()}))
+
+
+def publish(path: Path, text: str) -> None:
+    """Write a file that its readers see whole or not at all."""
+    aside = path.with_name(f"{path.name}~")
+    aside.write_text(text)
+    aside.rename(path)
 
 
 if __name__ == "__main__":

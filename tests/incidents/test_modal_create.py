@@ -239,10 +239,11 @@ def test_end_is_an_interruption_when_a_sandbox_was_taken_away(
 ) -> None:
     """CP 4.24: a preempted sandbox may show any code, 0 too; without a record it is no success."""
     controller = rounds(tmp_path, parts.connected(double), [])
-    stubborn = ("sh", "-c", "trap '' INT; sleep 600")
+    deaf = tmp_path / "deaf"
+    stubborn = ("sh", "-c", f"trap '' INT; : > {deaf}; sleep 600")
     controller.want(wanted(stubborn, parts.GPU, FACTOR))
     first = _go_until(controller, Phase.BOOTING)
-    until(lambda: double.living()[0]["started_s"], "a start")
+    until(deaf.exists, "a start")
 
     double.act("preempt", first.machine, code=code)
     assert double.boxes()[-1]["code"] == code

@@ -15,7 +15,7 @@ from modal_copy import environment_of, lay_rented, typed
 from quantgrid.store import open_store
 from rehearsal.modal.double import Double
 from s3_server import CREDENTIALS
-from working_copy import FEW, GRID, SIZES, SLOW, WHOLE, WorkingCopy, aim
+from working_copy import CELLS, SLOW, WHOLE, WorkingCopy, aim
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +25,19 @@ def double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
         yield double
 
 
-@pytest.mark.parametrize("grid", [FEW, pytest.param(GRID, marks=pytest.mark.nightly)])
 def test_grid_is_the_same_in_sandboxes_as_on_a_desk(
-    tmp_path: Path, double: Double, here: WorkingCopy, grid: str
+    tmp_path: Path, double: Double, made: WorkingCopy
 ) -> None:
     """From raw text to the table: numbers equal a desk's, nothing bills, and the money is told."""
-    copy = lay_rented(tmp_path / "rented", double, grid)
+    copy = lay_rented(tmp_path / "rented", double)
     before = double.bill()
 
     done = typed(copy, environment_of(copy, double))
 
     assert done.returncode == 0, done.stdout[-6000:]
-    assert len(boxes.numbers(copy, "modal")) == SIZES[grid]
-    assert boxes.numbers(copy, "modal") == boxes.numbers(here, "local")
-    assert (copy / f"results/{grid}.csv").exists()
+    assert len(boxes.numbers(copy, "modal")) == CELLS
+    assert boxes.numbers(copy, "modal") == boxes.numbers(made, "local")
+    assert (copy / "results/smoke.csv").exists()
     assert double.living() == []
     assert boxes.told(copy) == pytest.approx(double.bill() - before, abs=len(double.boxes()))
     platforms = {

@@ -9,7 +9,7 @@ import pytest
 
 from slurm_cluster import Cluster
 from slurm_grid import SMALL, controller, gated, laid, links, run, starts, until
-from working_copy import FEW, GRID, SIZES, WorkingCopy, lay, numbers
+from working_copy import CELLS, GRID, WorkingCopy, lay, numbers
 
 DAY_S = 4
 """Seconds that stand for a day of the platform."""
@@ -23,17 +23,16 @@ def shorten(copy: WorkingCopy) -> None:
         file.write(f"clock_factor: {86400 // DAY_S}\n")
 
 
-@pytest.mark.parametrize("grid", [FEW, pytest.param(GRID, marks=pytest.mark.nightly)])
 def test_grid_on_slurm_equals_local_bit_for_bit(
-    here: WorkingCopy, cluster: Cluster, tmp_path: Path, grid: str
+    made: WorkingCopy, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Light science: every number, file and row is that of the desk."""
+    """Fourteen cells, light science: every number, file and row is that of the desk."""
     copy = lay(tmp_path / "slurm", light=True)
 
-    run(copy, grid=grid)
+    run(copy, grid=GRID)
 
-    assert numbers(copy, grid) == numbers(here, grid)
-    assert len(numbers(copy, grid)["table"]) == SIZES[grid]
+    assert numbers(copy, GRID) == numbers(made, GRID)
+    assert len(numbers(copy, GRID)["table"]) == CELLS
     assert set(starts(cluster, copy).values()) == {1}
     assert not list((copy / "work/slurm").iterdir())
 
