@@ -35,9 +35,9 @@ def _made(root: Path) -> dict[str, bytes]:
 
 
 def _schedules() -> list[object]:
-    few = [pytest.param(seed, id=f"seed{seed}") for seed in range(10)]
+    few = [pytest.param(seed, id=f"seed{seed}") for seed in range(20)]
     many = [
-        pytest.param(seed, id=f"seed{seed}", marks=pytest.mark.nightly) for seed in range(10, 200)
+        pytest.param(seed, id=f"seed{seed}", marks=pytest.mark.nightly) for seed in range(20, 200)
     ]
     return [*few, *many]
 

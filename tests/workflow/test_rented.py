@@ -81,8 +81,8 @@ def test_grid_of_real_science_on_rented_machines_equals_the_local_one(tmp_path: 
 def test_nothing_is_lost_or_doubled_when_the_controller_is_killed_again_and_again(
     place: RentedCopy, gate: Gate
 ) -> None:
-    """SIGKILL at five random moments, restarted each time: each program was started once."""
-    _kill_again_and_again(place, gate, times=5, seed=1, between_s=(0.5, 6.0))
+    """SIGKILL at ten random moments, restarted each time: each program was started once."""
+    _kill_again_and_again(place, gate, times=10, seed=1, between_s=(0.5, 3.0))
 
 
 @pytest.mark.nightly
