@@ -111,10 +111,10 @@ class RentedCopy:
         return self.call(*words, code=code, timeout_s=timeout_s)
 
     @contextmanager
-    def running(self) -> Iterator["subprocess.Popen[str]"]:
-        """Snakemake in a process of its own, which is killed at the latest when the block ends."""
+    def running(self, *words: str) -> Iterator["subprocess.Popen[str]"]:
+        """A program, or Snakemake, which is killed at the latest when the block ends."""
         process = subprocess.Popen(
-            self.command,
+            words or self.command,
             cwd=self.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

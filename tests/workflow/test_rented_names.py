@@ -3,8 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -35,25 +34,12 @@ class Names:
         """No name is known, and whoever could be asked does not answer."""
         self._hosts.write_text("")
 
-    @contextmanager
-    def running(self, place: RentedCopy, *command: str) -> Iterator["subprocess.Popen[str]"]:
+    def running(
+        self, place: RentedCopy, *command: str
+    ) -> AbstractContextManager["subprocess.Popen[str]"]:
         """A program that knows these names only; it is killed at the latest when the block ends."""
         words = ["sh", "-c", _OWN_NAMES, str(self._hosts), str(self._servers), *command]
-        process = subprocess.Popen(
-            ["unshare", "--map-root-user", "--mount", *words],  # noqa: S607
-            cwd=place.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        return place.running("unshare", "--map-root-user", "--mount", *words)
 
 
 @pytest.fixture
