@@ -7,7 +7,7 @@ was trained or given pins its files in the same format, in `<name>.tokeniser.sha
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,8 @@ _MOST_TOKENS = 1 << 16
 _NO_PART = {"tokeniser_files", "tokeniser_folder", "documents"}
 """What has a default and decides no token: where files are, declared totals, what is digested."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
+_NOT_PINNED = "0" * 64
+"""Stands in a file of pins where nobody has seen the texts yet."""
 _PIN = re.compile(r"(?P<sha256>[0-9a-f]{64}) [ *](?P<name>[^\\]+)")
 
 
@@ -199,7 +201,8 @@ def parse_pins(text: str, where: str) -> tuple[SourceFile, ...]:
     """Read the output of sha256sum(1); `#` starts a comment; the order of lines means nothing.
 
     Raises:
-        ConfigRefusal: for no pin at all, a line of another form, or a name that comes twice.
+        ConfigRefusal: for no pin at all, a line of another form, a name that comes twice, or a
+            text that nobody has seen yet.
     """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     files = sorted((_parse_pin(line, where) for line in lines), key=lambda file: file.name)
@@ -214,7 +217,21 @@ def parse_pins(text: str, where: str) -> tuple[SourceFile, ...]:
             where=where,
             do="Look at the texts, then pin them with `quantgrid corpus pin NAME`.",
         )
+    _refuse_unseen(files, where)
     return tuple(files)
+
+
+def _refuse_unseen(files: Sequence[SourceFile], where: str) -> None:
+    """Refuse before anything is brought: nobody could say whether it is what was meant."""
+    unseen = sum(file.sha256 == _NOT_PINNED for file in files)
+    if unseen:
+        raise ConfigRefusal(
+            "the texts of this corpus are not pinned yet",
+            expected="the sha256 of every text",
+            seen=f"zeros instead of {unseen} of {len(files)}",
+            where=where,
+            do="`quantgrid corpus pin NAME` brings the texts, hashes them and counts their tokens.",
+        )
 
 
 def _parse_pin(line: str, where: str) -> SourceFile:

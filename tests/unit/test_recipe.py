@@ -1,6 +1,7 @@
 """A recipe is what decides the tokens of a corpus, known before any I/O."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from quantgrid.recipe import Recipe, Source, SourceFile, windowed
 
 ONE, TWO = "1" * 64, "2" * 64
 PINS = f"{TWO}  b.txt\n{ONE} *a.txt\n"
+UNSEEN = "openwebtext"
 MAPPING: dict[str, Any] = {"source": {"folder": "texts", "glob": "*.txt"}, "num_tokens": 250}
 
 
@@ -110,6 +112,7 @@ def test_digest_is_blind_when_lines_or_comments_of_pins_move() -> None:
         ({"pins": f"{ONE}  a\n{TWO}  a\n"}, "pinned twice: a"),
         ({"pins": "abc  a.txt"}, "a pin cannot be read; expected <64 hex digits>  <name>"),
         ({"pins": f"\\{ONE}  a\\\\b"}, "a pin cannot be read"),
+        ({"pins": f"{ONE}  a\n{'0' * 64}  b"}, "not pinned yet; expected the sha256 of every text"),
         ({"source": {"glob": "*"}}, "seen glob"),
         ({"source": {"glob": "*", "folder": "a", "module": "b"}}, "one folder or one module"),
         ({"source": {"folder": "a"}}, "seen folder"),
@@ -155,10 +158,22 @@ def test_windows_need_their_last_target_when_counted() -> None:
 
 
 def test_every_corpus_of_the_repository_loads(root: Path) -> None:
-    """Each file of config/corpora fits its schema and its pins."""
-    assert "shakespeare" in names_of(root, "corpus")
-    for name in names_of(root, "corpus"):
+    """Each file of config/corpora fits its schema and its pins, but for the one without pins."""
+    assert {"shakespeare", UNSEEN} < set(names_of(root, "corpus"))
+    for name in set(names_of(root, "corpus")) - {UNSEEN}:
         assert load_corpus(root, name).num_shards > 0
+
+
+def test_openwebtext_waits_for_its_pins_and_declares_its_totals(root: Path, tmp_path: Path) -> None:
+    """It is refused before a byte is brought; with pins it is nanoGPT's documents and tokens."""
+    with pytest.raises(ConfigRefusal, match=r"not pinned yet.*zeros instead of 1 of 1.*corpus pin"):
+        load_corpus(root, UNSEEN)
+
+    shutil.copytree(root / "config", tmp_path / "config")
+    layout.pins_file(tmp_path, UNSEEN).write_text(PINS)
+    recipe = load_corpus(tmp_path, UNSEEN)
+    assert (recipe.documents, recipe.num_tokens) == (8_013_769, 9_035_582_198)
+    assert (recipe.validation_tokens, recipe.vocabulary) == (4_434_897, 50_257)
 
 
 def test_default_corpus_is_the_pinned_one(root: Path) -> None:

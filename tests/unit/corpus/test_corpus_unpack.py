@@ -259,7 +259,7 @@ def test_data_set_goes_from_the_hub_to_shards_by_its_commit(tmp_path: Path, text
     with _hub(files) as (address, asked):
         environment = os.environ | home | {"HF_ENDPOINT": address}
         pinned = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
+            command, env=environment, capture_output=True, text=True, timeout=180, check=False
         )
     assert pinned.returncode == 0, pinned.stderr
     done = prepare(corpus, **home, HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:9")
