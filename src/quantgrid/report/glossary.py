@@ -52,6 +52,9 @@ def _forms(grid: Grid) -> Terms:
         *("W" for form in forms if isinstance(form.bits, int)),
         *("g" for form in forms if isinstance(form.group, int)),
         *("asym" for form in forms if form.asymmetric),
+        *("A" for form in forms if form.activation_bits),
+        *("KV" for form in forms if form.kv_bits),
+        *(form.start for form in forms),
         *(form.bits for form in forms),
     }
     return [(term, meaning) for key, term, meaning in FORMS if key in used]
@@ -72,6 +75,55 @@ FORMS = (
         "quantised weights.",
     ),
     (
+        "lsq",
+        "LSQ",
+        "Quantisation-aware training that also learns the scale of every row (Esser et al. 2020).",
+    ),
+    (
+        "trust",
+        "TRUST",
+        "Quantisation-aware training in which weights beyond the outermost level get no gradient "
+        "(QuEST, Panferov et al. 2025).",
+    ),
+    ("scratch", "scratch", "Quantised from the first step of the training on."),
+    (
+        "clip",
+        "CLIP",
+        "Round to nearest on the range that leaves the least squared error, after training.",
+    ),
+    (
+        "mxfp",
+        "MXFP",
+        "Four-bit floats in groups of 32 that share a power of two (OCP microscaling).",
+    ),
+    (
+        "nvfp",
+        "NVFP",
+        "Four-bit floats in groups of 16 with eight-bit scales under one scale of the matrix.",
+    ),
+    ("fp8", "FP8", "Eight-bit floats with four bits of exponent and three of mantissa (E4M3)."),
+    ("gguf", "GGUF", "Q8_0 of llama.cpp: eight bits in groups of 32, after training."),
+    (
+        "activation",
+        "ACTIVATION",
+        "Weights rounded to nearest, and the inputs of every matrix rounded token by token while "
+        "the model runs.",
+    ),
+    (
+        "smoothquant",
+        "SMOOTHQUANT",
+        "As activation, after outliers of the inputs were moved into the weights "
+        "(Xiao et al. 2023).",
+    ),
+    (
+        "hadamard",
+        "HADAMARD",
+        "As activation, with inputs and weights rotated first, so that outliers spread.",
+    ),
+    ("cache", "CACHE", "Weights as they are; keys and values of the attention are rounded."),
+    ("A", "A8, A4", "Bits of the inputs of every matrix."),
+    ("KV", "KV8, KV4", "Bits of the keys and values that attention keeps."),
+    (
         "W",
         "W2, W3, W4",
         "Nominal bits of a weight, by which forms are compared. Its share of scales and zero "
@@ -83,7 +135,21 @@ FORMS = (
     ("g", "g32 and the like", "One scale for each group of so many (32) weights of a row."),
     ("asym", "asym", "Asymmetric: a zero point beside each scale."),
     ("noclip", "noclip", "The scale reaches the largest weight; nothing is clipped."),
+    ("absmax", "absmax", "The scale lets the largest weight, by size, have the outermost level."),
+    (
+        "symmetric",
+        "symmetric",
+        "The largest weight, by size, lies half a step outside: kept to compare with libraries.",
+    ),
     ("absmean", "absmean", "The scale is the mean of the absolute weights."),
+    (
+        "floor",
+        "floor",
+        "The scale is a power of two: a quarter of the largest one that the group's largest weight "
+        "reaches.",
+    ),
+    ("gaussian", "gaussian", "The scale is the best one for weights with a normal distribution."),
+    ("learned", "learned", "The scale is trained with the weights."),
 )
 
 STATISTICS: Terms = [

@@ -11,13 +11,14 @@ import pytest
 import torch
 import yaml
 
-from memory_corpus import TINY, form
+from memory_corpus import MODEL, TINY, form
 from quantgrid import forms, layout
 from quantgrid.forms import parse_form
 from quantgrid.grid import Block, Budget, Grid, expand
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_corpus, load_model
 from quantgrid.spec import BASE, Evaluation, Form
+from quantlm.layer import num_bytes
 from quantlm.model import Architecture, build, linears
 
 
@@ -25,10 +26,11 @@ from quantlm.model import Architecture, build, linears
 def blocks(root: Path) -> dict[str, str]:
     """The pieces of code of the guide, by language and by what they hold."""
     text = (root / "docs" / "guides" / "add-a-method.md").read_text()
-    found = re.findall(r"```(\w*)\n(.*?)```", text, re.DOTALL)
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     module, line = (code for language, code in found if language == "python")
     grid_line = next(code for language, code in found if language == "yaml")
-    return {"module": module, "line": line, "grid": grid_line}
+    codebook = next(code for _, code in found if "class Coded" in code)
+    return {"module": module, "line": line, "grid": grid_line, "codebook": codebook}
 
 
 def _imported(path: Path) -> ModuleType:
@@ -54,6 +56,26 @@ def test_module_of_the_guide_rounds_down(blocks: dict[str, str], tmp_path: Path)
         above = layers[name].values() - matrix.weight.detach()
         assert above.max() <= 0.5 * layers[name].scales.float().max()
         assert above.mean() < 0
+
+
+def test_codebook_of_the_guide_takes_the_nearest_level_and_packs(
+    blocks: dict[str, str], tmp_path: Path
+) -> None:
+    """Brute force over its levels; 4.25 bits a weight; the packed file gives the values back."""
+    (tmp_path / "nf.py").write_text(blocks["codebook"])
+    nf, model = _imported(tmp_path / "nf.py"), build(Architecture.of(MODEL), 0)
+
+    layers = nf.quantise(model, form("nf", 4, 64, "absmax"), lambda _: torch.empty(0))
+
+    for name, matrix in linears(model).items():
+        made, weight = layers[name], matrix.weight.detach()
+        scale = made.scales.float().repeat_interleave(64, 1)
+        best = (weight / scale).unsqueeze(-1).sub(nf.NF4).abs().argmin(-1)
+        assert torch.equal(made.codes.long(), best)
+        assert 8 * num_bytes(made) == 4.25 * weight.numel()
+        assert made.describe()["parts"] == list(made.pack())
+        again = nf.Coded.unpack(made.pack(), made.describe())
+        assert torch.equal(again.values(), made.values())
 
 
 def test_declared_line_of_the_guide_adds_cells_and_makes_none_stale(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quantgrid.errors import Refusal
+from quantgrid.forms import METHODS
 from quantgrid.report import answers, glossary, labels, laws, page, provenance, table
 from quantgrid.report.canvas import NARROW, WIDE
 from quantgrid.report.plots import PLOTS, svg
@@ -111,6 +112,15 @@ def test_forms_are_explained_when_the_grid_holds_them(demo: Grid) -> None:
     assert "tensor" not in words
     assert "RTN W3 g32 3.50" in words["bits per weight"]
     assert "106\N{NARROW NO-BREAK SPACE}816 parameters" in words["n0"]
+
+
+def test_every_declared_method_and_rule_has_words() -> None:
+    """The page explains what `quantgrid.forms` allows: a new method brings a line of its own."""
+    rules = {rule for method in METHODS.values() for rule in (*method.scales, *method.ternary)}
+
+    missing = (METHODS.keys() | rules) - {key for key, _, _ in glossary.FORMS} - {"none"}
+
+    assert not missing, f"add to FORMS of quantgrid.report.glossary: {', '.join(sorted(missing))}"
 
 
 def test_rows_are_in_reading_order_when_the_plan_is_sorted(tmp_path: Path) -> None:
