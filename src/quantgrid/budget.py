@@ -16,6 +16,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.thresholds import spent
 from quantgrid.settings import MICROUSD, Money, Platform, Settings
 from quantgrid.store import open_store
+from quantgrid.wording import counted
 
 SCHEMA = "quantgrid/budget"
 VERSION = 2
@@ -100,7 +101,7 @@ class Budget:
                 seen=self.forecast.line(),
                 where=f"grid {self.settings.grid} on {self.platform.name}",
                 do=f"Raise the cap in `money`, or compute {len(self.proposal.cells)} of "
-                f"{self.forecast.cells} cells: `quantgrid budget` says which.",
+                f"{counted(self.forecast.cells, 'cell')}: `quantgrid budget` says which.",
             )
 
     def _longest_usd(self) -> float:
@@ -148,7 +149,8 @@ class Budget:
             else "where nothing is paid"
         )
         return (
-            f"{said.line()}: {said.cells} cells by {said.jobs} jobs in {said.links} links, "
+            f"{said.line()}: {counted(said.cells, 'cell')} by {counted(said.jobs, 'job')} in "
+            f"{counted(said.links, 'link')}, "
             f"the longest {said.longest_s:,.0f} s, on {self.platform.name} {at}"
         )
 
@@ -166,7 +168,7 @@ class Budget:
         usd = total(self.proposal.jobs, self.platform, self.usd_per_hour).usd
         more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
         return [
-            f"fits: {len(cells)} of {len(cells) + len(left)} cells for ${usd:,.2f}",
+            f"fits: {len(cells)} of {counted(len(cells) + len(left), 'cell')} for ${usd:,.2f}",
             f"left out: {', '.join(left[:_NAMED])}{more}",
             f'--config select="{self.select}"' if cells else "not one cell fits",
         ]

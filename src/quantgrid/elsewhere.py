@@ -10,6 +10,7 @@ from quantgrid.hold import Holder, Seen, live
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.store import Store
+from quantgrid.wording import agreeing, counted
 
 _NAMED = 3
 
@@ -81,7 +82,8 @@ def sentence(elsewhere: Mapping[str, Seen]) -> str:
     holders = {seen.claim.holder.id: seen.words() for seen in elsewhere.values()}
     more = f" and {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
     return (
-        f"held elsewhere: {len(elsewhere)} cells are computed, or waited for, by "
+        f"held elsewhere: {counted(len(elsewhere), 'cell')} "
+        f"{agreeing(len(elsewhere), 'is', 'are')} computed, or waited for, by "
         f"{'; '.join(sorted(holders.values())[:_NAMED])}{more}. "
         "They are left out, and with them table and page; run again to fold them, "
         "or wait for them with --config on_held=wait."

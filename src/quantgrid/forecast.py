@@ -15,6 +15,7 @@ from quantgrid.forms import METHODS
 from quantgrid.lineage import Lineage
 from quantgrid.plan import Plan, State
 from quantgrid.spec import BASE, Cell
+from quantgrid.wording import counted
 
 
 class Rate(NamedTuple):
@@ -78,7 +79,7 @@ class Forecast(NamedTuple):
 
     def line(self) -> str:
         """For a person: hours and dollars."""
-        unknown = f", and {self.unknown} cells of own programs" if self.unknown else ""
+        unknown = f", and {counted(self.unknown, 'cell')} of own programs" if self.unknown else ""
         return f"forecast {self.hours:.2f} machine hours, ${self.usd:,.2f}{unknown}"
 
 

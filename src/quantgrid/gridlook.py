@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from quantgrid import layout, ledger
-from quantgrid.archive import opened
+from quantgrid import judging, layout, ledger
+from quantgrid.archive import Archive, opened
 from quantgrid.elsewhere import held_elsewhere
 from quantgrid.failures import remembered
 from quantgrid.gridmap import Spot, State
@@ -14,6 +14,7 @@ from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Settings, load_grid
 from quantgrid.plan import Plan
 from quantgrid.select import AnyCell, choose
+from quantgrid.verdicts import Said, base_of, counting
 
 _VERDICTS = {"SUSPECT": State.SUSPECT, "INVALID": State.INVALID}
 
@@ -37,7 +38,7 @@ class Look(NamedTuple):
         return Counter(spot.state for spot in self.spots)
 
 
-def look(root: Path, settings: Settings, running: Set[str]) -> Look:
+def look(root: Path, settings: Settings, running: Set[str], *, is_live: bool = False) -> Look:
     """How the cells of a working copy stand.
 
     Done is what the ledger knows with the fingerprint that the grid means and whose result is here:
@@ -47,6 +48,7 @@ def look(root: Path, settings: Settings, running: Set[str]) -> Look:
         root: The working copy.
         settings: Its settings; `select` chooses cells.
         running: Owners of the jobs that run now: cells, and milestones as `<trunk>/<tokens>`.
+        is_live: Whether a controller lives, which starts one job after the other.
 
     Raises:
         Refusal: when the configuration cannot be meant.
@@ -61,10 +63,12 @@ def look(root: Path, settings: Settings, running: Set[str]) -> Look:
     plan = Plan(lineage, index, local, cells, remembered(root))
     elsewhere = held_elsewhere(lineage, index, archive.store, root, settings.platform)
     held = plan.without(elsewhere).elsewhere
-    judge = _Judge(plan, rows, running, held)
+    judge = _Judge(plan, rows, running, held, _Bases(lineage, rows, archive, index, {}))
     spots = tuple(Spot(cell.base, cell.variant, judge.state(cell)) for cell in cells)
     waiting = [cell for cell, spot in zip(cells, spots, strict=True) if spot.state in _WAITING]
-    return Look(settings.grid, spots, tuple(Counter(map(judge.why, waiting)).most_common()))
+    first = _first_wait(root, lineage, is_live=is_live)
+    waits = Counter(judge.why(cell, first) for cell in waiting)
+    return Look(settings.grid, spots, tuple(waits.most_common()))
 
 
 _WAITING = {State.WAITING, State.NEXT}
@@ -85,6 +89,40 @@ def _local(
     return found
 
 
+def _first_wait(root: Path, lineage: Lineage, *, is_live: bool) -> str:
+    """What the first job of a chain waits for."""
+    recipe = lineage.grid.corpus
+    sentinel = layout.SENTINEL.format(corpus=recipe.name, fp=recipe.digest) if recipe else ""
+    if sentinel and not (root / sentinel).exists():
+        return f"the seal of {recipe.name}"
+    return "its turn" if is_live else "a controller: none runs here"
+
+
+class _Bases(NamedTuple):
+    """What is said of bases: by the ledger, or by the archive where a base was never asked for."""
+
+    lineage: Lineage
+    rows: Mapping[tuple[str, str], Mapping[str, str]]
+    archive: Archive
+    index: Set[str]
+    known: dict[str, Said | None]
+
+    def said_of(self, base: str) -> Said | None:
+        """What is said of a base; None when it was not measured."""
+        if base not in self.known:
+            self.known[base] = self._find(base)
+        return self.known[base]
+
+    def _find(self, base: str) -> Said | None:
+        stage = self.lineage.cells.get(base)
+        if stage is None:
+            return None
+        if row := self.rows.get((base, stage.fingerprint)):
+            return Said(row["verdict"])
+        record = self.archive.find_record(stage.record) if stage.record in self.index else None
+        return judging.said_of(self.archive, record) if record else None
+
+
 class _Judge(NamedTuple):
     """Says how a cell stands."""
 
@@ -92,6 +130,7 @@ class _Judge(NamedTuple):
     rows: Mapping[tuple[str, str], Mapping[str, str]]
     running: Set[str]
     held: Mapping[str, object]
+    bases: _Bases
 
     def state(self, cell: AnyCell) -> State:
         """The first that applies, what happens now before what was."""
@@ -111,15 +150,22 @@ class _Judge(NamedTuple):
         stage = self.plan.lineage.cells[cell.id]
         row = self.rows.get((cell.id, stage.fingerprint))
         if self.plan.local.get(cell.id) == stage.fingerprint and row:
-            return _VERDICTS.get(row["verdict"], State.DONE)
+            base = base_of(cell.id)
+            of_base = None if base == cell.id else self.bases.said_of(base)
+            return _VERDICTS.get(counting(Said(row["verdict"]), of_base).word, State.DONE)
         return State.ARCHIVED if stage.record in self.plan.index else None
 
-    def why(self, cell: AnyCell) -> str:
-        """What a waiting cell waits for, the first thing that is missing."""
+    def why(self, cell: AnyCell, first: str) -> str:
+        """What a waiting cell waits for: the first thing that is missing, and what that waits for.
+
+        Args:
+            cell: The cell.
+            first: What a job waits for that has all it is made from.
+        """
         if now := sorted(self._parents(cell) & self.running):
             return f"{now[0]}, which runs"
         missing = sorted(self._parents(cell))
-        return f"{missing[0]}, which waits" if missing else "its turn"
+        return f"{missing[0]}, which waits for {first}" if missing else first
 
     def _parents(self, cell: AnyCell) -> frozenset[str]:
         """Owners of what the cell is made from and the archive lacks."""

@@ -12,6 +12,7 @@ from quantgrid.archive.record import Record
 from quantgrid.verdicts import Word
 from quantgrid.watch.observation import Expected, Finding, Point
 from quantgrid.watch.rules import Gap, NonFinite, Rise, SecondPass, Spike
+from quantgrid.wording import counted
 
 VERSION = 1
 
@@ -106,14 +107,15 @@ def _manifests(record: Record, receipts: Mapping[str, Any]) -> Iterator[Evidence
     if told:
         different = len(set(told.values())) > 1
         wrong = [f"{stage} {digest[:12]}" for stage, digest in told.items()] if different else []
-        yield _asked("one corpus in all stages", wrong, f"{len(told)} receipts", Word.INVALID)
+        yield _asked("one corpus in all stages", wrong, counted(len(told), "receipt"), Word.INVALID)
 
 
 def _passes(stage: str, receipt: Mapping[str, Any], passes: int) -> Evidence:
     """Whether a stage, with those it went on from, read more than was declared."""
     read, unique = sum(receipt["shards"].values()), receipt["unique_tokens"]
-    seen = f"{stage} read {read:,} tokens of {unique:,} unique ones in {len(receipt['shards'])}"
-    seen += f" shards: {read / max(unique, 1):.2f} passes of {passes} declared"
+    shards = counted(len(receipt["shards"]), "shard")
+    seen = f"{stage} read {read:,} tokens of {unique:,} unique ones in {shards}"
+    seen += f": {read / max(unique, 1):.2f} passes of {passes} declared"
     word = Word.INVALID if read > passes * unique else Word.VALID
     return Evidence("declared passes", word, seen)
 

@@ -10,7 +10,7 @@ from quantgrid.archive import Archive
 from quantgrid.archive.record import Record, parse_record
 from quantgrid.clock import Clock, timestamp
 from quantgrid.errors import ConfigRefusal, PlatformFault
-from quantgrid.verdicts import Verdict, Word
+from quantgrid.verdicts import Said, Verdict, Word
 
 
 def verdict_on(archive: Archive, record: Record, clock: Clock) -> Verdict:
@@ -45,6 +45,21 @@ def of_judge(record: Record, clock: Clock) -> Verdict:
         at=timestamp(clock.now()),
         evidence=evidence,
     )
+
+
+def said_of(archive: Archive, record: Record) -> Said:
+    """What is said of a record: the verdict that counts, or what this judge would say now.
+
+    Nothing is appended: who looks changes nothing.
+
+    Raises:
+        DataFault: when a verdict in the archive is damaged.
+    """
+    newest = verdicts.find_newest(archive, record)
+    if newest is None:
+        judgement = judge.judge(record)
+        return Said(str(judgement.word), judgement.reason)
+    return Said(str(newest["verdict"]), str(newest.get("reason", "")))
 
 
 def judged(archive: Archive, record: Record, clock: Clock) -> Record:

@@ -11,6 +11,7 @@ from quantgrid.plan import Plan, State
 from quantgrid.settings import Platform
 from quantgrid.spec import Cell
 from quantgrid.watching import Limits
+from quantgrid.wording import counted
 
 
 def link_s(platform: Platform) -> float | None:
@@ -32,10 +33,10 @@ def sentence(plan: Plan, volume: Path, platform: Platform) -> str:
     if not known or seconds is None:
         return ""
     others = len(told) - len(known)
-    rest = f"; {others} more trunks have told no speed yet" if others else ""
+    rest = f"; no speed is told yet of {counted(others, 'more trunk')}" if others else ""
     return (
-        f"links: {sum(known)} more of up to {seconds:.0f} s each for {len(known)} trunks "
-        f"that were begun, at their speed so far{rest}"
+        f"links: {sum(known)} more of up to {seconds:.0f} s each for "
+        f"{counted(len(known), 'begun trunk')}, at the speed so far{rest}"
     )
 
 

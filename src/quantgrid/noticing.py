@@ -17,6 +17,7 @@ from quantgrid.fingerprint import digest
 from quantgrid.job import Job
 from quantgrid.notify import Event, Kind, tell
 from quantgrid.store import Store, open_store
+from quantgrid.wording import counted
 
 _TOLD = {
     FailureClass.SCIENCE: Kind.ALARM,
@@ -103,7 +104,7 @@ def of_grid(grid: str, wanted: Mapping[str, str], code: Path, store: Store) -> N
         code: The folder of the Snakefile.
         store: That of the archive.
     """
-    text = f"done: {len(wanted)} cells have their results"
+    text = f"done: {counted(len(wanted), 'cell')}, each with its result"
     _tell(Event(Kind.DONE, grid, text, digest(dict(wanted))), code, store)
 
 

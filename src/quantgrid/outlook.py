@@ -13,6 +13,7 @@ from typing import Any
 from quantgrid import layout, terminal
 from quantgrid.clock import timestamp
 from quantgrid.standing import Standing, State
+from quantgrid.wording import counted
 
 _MAX_FAILURES = 5
 _MAX_JOBS = 10
@@ -135,7 +136,7 @@ def _failures(seen: Standing, width: int) -> list[str]:
     shown = found[-_MAX_FAILURES:]
     rest = len(found) - len(shown)
     told = [line for each in shown for line in failure_lines(each, width)]
-    return told + ([f"          and {rest} more failures before these"] if rest else [])
+    return told + ([f"          and {counted(rest, 'more failure')} before these"] if rest else [])
 
 
 def failure_lines(failure: Mapping[str, Any], width: int) -> list[str]:

@@ -12,6 +12,7 @@ from quantgrid.hold import Seen
 from quantgrid.lineage import ABSENT, Lineage
 from quantgrid.select import AnyCell
 from quantgrid.spec import Cell
+from quantgrid.wording import counted
 
 _NAMED = 5
 
@@ -129,7 +130,7 @@ class Plan:
         stale = [cell.id for cell in self.wanted if self.is_stale(cell)]
         make = counts[State.MAKE] + counts[State.EVALUATE]
         text = (
-            f"plan {self.lineage.grid.name}: {len(states) + len(self.elsewhere)} cells: "
+            f"plan {self.lineage.grid.name}: {counted(len(states) + len(self.elsewhere), 'cell')}: "
             f"{counts[State.CURRENT]} current, restore {counts[State.RESTORE]}, make {make}"
         )
         if self.num_unarchived:
@@ -159,7 +160,9 @@ def refuse_unwritten(plan: Plan) -> None:
     """
     unwritten = plan.unwritten()
     if unwritten:
-        counts = ", ".join(f"{method} ({len(ids)} cells)" for method, ids in unwritten.items())
+        counts = ", ".join(
+            f"{method} ({counted(len(ids), 'cell')})" for method, ids in unwritten.items()
+        )
         others = " and ".join(f"method != {method}" for method in unwritten)
         raise ConfigRefusal(
             f"no module under src/quantlm/methods implements {counts}, so nothing was started",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from quantgrid import atomic, layout
 from quantgrid.archive import Deposit
 from quantgrid.errors import ArchiveRefusal
+from quantgrid.wording import counted
 
 _DEPOSITED = (layout.TRUNK_RECEIPT, layout.CELL_RECEIPT, layout.EVALUATION_RECEIPT)
 _NAMED = 3
@@ -75,7 +76,7 @@ def vouch(
     if foreign:
         raise ArchiveRefusal(
             "this is not the archive that this working copy deposited into, so nothing was planned",
-            expected=f"archive {foreign[0]} ({foreign.count(foreign[0])} receipts)",
+            expected=f"archive {foreign[0]} ({counted(foreign.count(foreign[0]), 'receipt')})",
             seen=f"archive {archive}" if archive else _without_identity(index),
             where=address,
             do="Nothing is lost there: set `archive` to the right place, "
@@ -89,7 +90,7 @@ def _refuse_lost(known: list[Receipt], index: frozenset[str], address: str) -> N
     if lost:
         names = ", ".join(r.record for r in lost[:_NAMED])
         raise ArchiveRefusal(
-            f"the archive lost {len(lost)} records that this working copy deposited, "
+            f"the archive lost {counted(len(lost), 'record')} that this working copy deposited, "
             "so nothing was planned",
             expected=names + (" ..." if len(lost) > _NAMED else ""),
             seen=f"{len(known) - len(lost)} of {len(known)} deposited records",
@@ -100,4 +101,8 @@ def _refuse_lost(known: list[Receipt], index: frozenset[str], address: str) -> N
 
 
 def _without_identity(index: frozenset[str]) -> str:
-    return f"{len(index)} records without {layout.ARCHIVE_IDENTITY}" if index else "an empty place"
+    return (
+        f"{counted(len(index), 'record')} without {layout.ARCHIVE_IDENTITY}"
+        if index
+        else "an empty place"
+    )

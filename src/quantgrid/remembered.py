@@ -15,6 +15,7 @@ from quantgrid import atomic, failures, layout
 from quantgrid.errors import QuantgridError, Refusal
 from quantgrid.failures import Failure
 from quantgrid.store import Store
+from quantgrid.wording import clause, next_step
 
 Owned = tuple[str, str, str]
 """Owner, name and fingerprint of a stage."""
@@ -77,10 +78,10 @@ class Remembered(NamedTuple):
         if failure and failure["is_remembered"]:
             what = f"{owner} failed before and would fail again ({failure['class']})"
             raise Refusal(
-                f"{what}: {failure['message'].rstrip('.')}",
+                f"{what}: {clause(failure['message'])}",
                 seen=f"{failure['kind']} in stage {stage}, {failure['when']} on {failure['host']}",
                 where=failure["log"],
-                do=f"`quantgrid why {owner}` tells more; `quantgrid retry {owner}` tries it again.",
+                do=_way_on(owner, failure),
             )
 
     def _told(self, key: str, fingerprint: str | None = None) -> Failure | None:
@@ -91,3 +92,10 @@ class Remembered(NamedTuple):
         with suppress(ValueError):
             return failures.checked(json.loads(data), fingerprint)
         return None
+
+
+def _way_on(owner: str, failure: Failure) -> str:
+    """What the failure asked for first, where it asked for anything."""
+    if step := next_step(str(failure["message"])):
+        return f"{step} Then `quantgrid retry {owner}`; `quantgrid why {owner}` tells more."
+    return f"`quantgrid why {owner}` tells more; `quantgrid retry {owner}` tries it again."

@@ -21,6 +21,7 @@ from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import METHODS, TERNARY, TERNARY_BITS
 from quantgrid.own_script import OwnCell
 from quantgrid.spec import Cell
+from quantgrid.wording import counted
 
 AnyCell = Cell | OwnCell
 Value = str | float | None
@@ -121,7 +122,9 @@ def choose(cells: Iterable[AnyCell], text: str) -> tuple[AnyCell, ...]:
     chosen = tuple(cell for cell in cells if selection.matches(cell))
     if not chosen and cells:
         there = "; ".join(f"{name}: {_values(cells, name)}" for name in selection.names)
-        raise ConfigRefusal(f"select {text!r} matches none of {len(cells)} cells", seen=there)
+        raise ConfigRefusal(
+            f"select {text!r} matches none of {counted(len(cells), 'cell')}", seen=there
+        )
     return chosen
 
 

@@ -6,11 +6,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quantgrid import failures, hold, layout, links, masking, verdicts
+from quantgrid import failures, hold, judging, layout, links, masking, verdicts
 from quantgrid.archive import Archive
+from quantgrid.archive.record import Record
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.remembered import Remembered
+from quantgrid.verdicts import Word, base_of
+from quantgrid.wording import counted
+
+_OF_JUDGE = frozenset({"by", "at", "evidence"})
+"""What a verdict tells beside word and reason."""
+
+
+_COUNTED = ("link", "interruption", "failure")
 
 
 class Place(NamedTuple):
@@ -32,6 +41,7 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
     """
     stages = stages_of(lineage, cell)
     last = stages[-1][1]
+    verdict = _verdict(place, lineage, cell)
     told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
     pending = [stage for stage in told if not stage["archived"]]
     holds = hold.live(place.archive.store, {stage["fingerprint"] for stage in pending})
@@ -46,13 +56,13 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         "archive": place.archive.store.address,
         "archived": told[-1]["archived"],
         "result": _result(place.root, cell),
-        "verdict": _verdict(place, last),
+        "verdict": verdict,
         "made_from": sorted(
             {layout.owner_of(key) for _, s in stages for key in s.parents.values()}
         ),
         "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
         "stages": told,
-        "do": _next_step(cell, told, is_here=_result(place.root, cell) is not None),
+        "do": _next_step(cell, told, verdict, is_here=_result(place.root, cell) is not None),
     }
 
 
@@ -80,7 +90,8 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
         "fingerprint": stage.fingerprint,
         "archived": record is not None,
         "state": str(state) if state.is_dir() else None,
-        "checkpoint": links.newest_checkpoint(state) or None,
+        "checkpoint": None if record else links.newest_checkpoint(state) or None,
+        "num_tokens": stage.spec.get("num_tokens"),
         "links": list(chain.links),
         "counters": chain.counters(),
         "hold": None,
@@ -102,11 +113,29 @@ def _parents(stages: list[tuple[str, Stage]]) -> set[str]:
     return {layout.owner_of(key) for _, stage in stages for key in stage.parents.values()}
 
 
-def _verdict(place: Place, stage: Stage) -> dict[str, Any] | None:
-    """The newest verdict on the record of a cell; None for what no judge looks at."""
-    record = place.archive.find_record(stage.record)
-    found = record and record["kind"] == "cells" and verdicts.find_newest(place.archive, record)
-    return dict(found) if found else None
+def _verdict(place: Place, lineage: Lineage, cell: str) -> dict[str, Any] | None:
+    """The verdict that counts for a cell, with evidence on it; None for what no judge looks at.
+
+    `own` is what is said of the cell itself, where its base is worse.
+    """
+    record = _measured(place, lineage, cell)
+    if record is None:
+        return None
+    found = verdicts.find_newest(place.archive, record)
+    own = judging.said_of(place.archive, record)
+    base = None if cell == base_of(cell) else _measured(place, lineage, base_of(cell))
+    of_base = judging.said_of(place.archive, base) if base else None
+    said = verdicts.counting(own, of_base)
+    known = {name: value for name, value in (found or {}).items() if name in _OF_JUDGE}
+    return {"verdict": said.word, "reason": said.reason, **known} | (
+        {"own": own.word, "base": base_of(cell)} if said != own else {}
+    )
+
+
+def _measured(place: Place, lineage: Lineage, cell: str) -> Record | None:
+    """The archived record of a cell; None for a milestone, and before it was measured."""
+    stage = lineage.cells.get(cell)
+    return place.archive.find_record(stage.record) if stage else None
 
 
 def _result(root: Path, cell: str) -> str | None:
@@ -115,12 +144,16 @@ def _result(root: Path, cell: str) -> str | None:
     return str(path) if path.is_file() else None
 
 
-def _next_step(cell: str, stages: list[dict[str, Any]], *, is_here: bool) -> str:
+def _next_step(
+    cell: str, stages: list[dict[str, Any]], verdict: Mapping[str, Any] | None, *, is_here: bool
+) -> str:
     base, variant = cell.split("/")
     target = layout.RESULT.format(base=base, variant=variant)
     is_milestone = stages[-1]["stage"] == "trunk"
     if stages[-1]["archived"] and is_milestone:
         return "Nothing: its record is archived."
+    if verdict and (doubted := _after_doubt(cell, verdict)):
+        return doubted
     if stages[-1]["archived"] and is_here:
         return "Nothing: its record is archived, and its result is here."
     if stages[-1]["archived"]:
@@ -132,6 +165,27 @@ def _next_step(cell: str, stages: list[dict[str, Any]], *, is_here: bool) -> str
     if is_milestone:
         return "Ask for a cell that is made from it; it goes on from what is kept."
     return f"Run `snakemake --profile local {target}`; it goes on from what is kept."
+
+
+def _after_doubt(cell: str, verdict: Mapping[str, Any]) -> str:
+    """What a person does about a cell that is not VALID; empty for one that is."""
+    if verdict["verdict"] == Word.INVALID:
+        return (
+            "Find the cause, by docs/guides/wrong-output.md; the table has the reason instead of "
+            "its numbers. Mend what it was made from, which makes it again."
+        )
+    if verdict["verdict"] != Word.SUSPECT:
+        return ""
+    if verdict.get("own") == Word.VALID:
+        return (
+            f"`quantgrid why {verdict['base']}` tells what is wrong with its base; what is done "
+            "about that holds for this cell."
+        )
+    return (
+        "Look at it as docs/guides/wrong-output.md says. Wrong: "
+        f'`quantgrid reject {cell} --reason "..."`. Right after all: leave it, it stays in the '
+        "table, marked, and in no average."
+    )
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -157,8 +211,11 @@ def lines(told: Mapping[str, Any]) -> list[str]:
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
     """Word and reason, then what was seen; who looks at a VALID cell wants no list."""
-    reason = f": {verdict['reason']}" if verdict.get("reason") else ""
-    text = _wrapped("verdict", f"{verdict['verdict']}{reason}")
+    word, reason = verdict["verdict"], verdict.get("reason")
+    is_of_base = verdict.get("own") == Word.VALID
+    lead = ", because " if is_of_base else ": "
+    text = _wrapped("verdict", f"{word}{lead}{reason}" if reason else word)
+    text += _wrapped("", f"the cell itself: {verdict['own']}") if "own" in verdict else []
     answers = [each for each in verdict.get("evidence") or () if each["verdict"] != "VALID"]
     for each in answers:
         text += _wrapped(
@@ -212,21 +269,26 @@ def _stage_lines(stage: Mapping[str, Any]) -> list[str]:
     facts = [
         "archived" if stage["archived"] else "not archived",
         ", ".join(
-            f"{counts[each]} {each if counts[each] != 1 else each[:-1]}"
-            for each in ("links", "interruptions", "failures")
+            counted(counts[f"{each}s"], each) for each in ("link", "interruption", "failure")
         ),
     ]
     facts += [f"newest checkpoint {stage['checkpoint']}"] if stage["checkpoint"] else []
     planned = stage["planned_links"]
-    facts += [] if planned is None else [f"{planned} more links at this speed"]
+    facts += [] if planned is None else [f"{counted(planned, 'more link')} at this speed"]
     facts += [f"held by {stage['hold']}"] if stage["hold"] else []
     head = _wrapped("stage", f"{stage['stage']} of {stage['owner']}: {'; '.join(facts)}")
-    return [*head, *(f"  link       {_link_line(link)}" for link in stage["links"])]
+    end = stage["num_tokens"]
+    return [*head, *(f"  link       {_link_line(link, end)}" for link in stage["links"])]
 
 
-def _link_line(link: links.Link) -> str:
+def _link_line(link: links.Link, end: int | None) -> str:
+    """A link with the tokens at its end: those of a finished stage are all that it was asked for.
+
+    Its own account tells the last checkpoint, which lies before that.
+    """
     seconds = "?" if link.get("wall_s") is None else f"{link['wall_s']:.0f}"
-    tokens = f", {link['tokens']:,} tokens" if "tokens" in link else ""
+    reached = end if end and link.get("end") == links.DONE else link.get("tokens")
+    tokens = "" if reached is None else f", {reached:,} tokens"
     where = f"{link.get('host')} ({link.get('platform')})"
     return (
         f"{link.get('started')}  {link.get('end') or 'open'} after {seconds} s on {where}{tokens}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from quantgrid import failures, layout, ledger, terminal
+from quantgrid import common_jobs, failures, layout, ledger, terminal, wanted, wording
 from quantgrid.errors import FailureClass, QuantgridError
 from quantgrid.failures import Failure
 from quantgrid.plan import Plan, State
@@ -20,6 +20,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.spend import dollars
 from quantgrid.select import AnyCell
 from quantgrid.store import Store
+from quantgrid.verdicts import Said, base_of, counting
 from quantgrid.wanted import local_results
 
 WIDTH = 80
@@ -44,10 +45,12 @@ class Trouble(NamedTuple):
     Args:
         failure: As it was written down.
         cells: The cells that have no result because of it.
+        is_common: Whether a job of the corpus, the table or the page failed, and no cell's own.
     """
 
     failure: Failure
     cells: tuple[str, ...]
+    is_common: bool = False
 
     @property
     def word(self) -> str:
@@ -70,7 +73,7 @@ class Summary(NamedTuple):
         held: Cells that another controller computes.
         doubted: Cells made or restored now whose verdict is not VALID, with the verdict.
         cost: What it did cost, in words.
-        has_page: Whether the page of the grid is there; a part of a grid has none.
+        has_page: Whether the page of the grid shows these results; a part of a grid makes none.
         has_failed: Whether a job failed, of a cell or of what all cells need.
     """
 
@@ -113,7 +116,9 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
     made = (*by_state[State.MAKE], *by_state[State.EVALUATE])
     restored = tuple(by_state[State.RESTORE])
     known = (_placed(each, root) for each in failures.all_of(root))
-    troubles = tuple(_troubles(plan, lacking, known))
+    is_asked = not (is_done or terminal.was_stopped())
+    common = _common(plan, lacking, root) if is_asked else ()
+    troubles = (*_troubles(plan, lacking, known), *common)
     kept = {cell for trouble in troubles for cell in trouble.cells}
     return Summary(
         grid=plan.lineage.grid.name,
@@ -127,7 +132,7 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
         held=len(plan.elsewhere),
         doubted=tuple(_doubted(plan, rows, (*made, *restored))),
         cost=_cost(plan, rows, made, store if is_rented else None),
-        has_page=(root / layout.PAGE.format(grid=plan.lineage.grid.name)).exists(),
+        has_page=_is_page_current(plan, root),
         has_failed=terminal.has_failed(),
     )
 
@@ -167,11 +172,49 @@ def _troubles(
     yield from sorted((each for each in found if each.cells), key=lambda each: -len(each.cells))
 
 
+def _common(plan: Plan, lacking: Sequence[AnyCell], root: Path) -> Iterator[Trouble]:
+    """What failed before every cell, or after all of them; its log is there where it failed."""
+    grid = plan.lineage.grid
+    before, after = common_jobs.before(grid.corpus), common_jobs.after(grid.name)
+    found = common_jobs.first_error(before if lacking else after, root)
+    if found is None:
+        return
+    job, said = found
+    failure = {
+        "cell": job.owner,
+        "stage": job.rule,
+        "class": FailureClass.REFUSAL if said.startswith("refused:") else FailureClass.CODE,
+        "message": said,
+        "log": job.log,
+        "is_remembered": False,
+    }
+    yield Trouble(failure, tuple(cell.id for cell in lacking), is_common=True)
+
+
+def _is_page_current(plan: Plan, root: Path) -> bool:
+    """Whether the page is of the table that is here, and that of the results that are here."""
+    name = plan.lineage.grid.name
+    page, table, laws = (
+        root / each.format(grid=name) for each in (layout.PAGE, layout.TABLE, layout.LAWS)
+    )
+    if not wanted.is_page_of(page, table, laws):
+        return False
+    made = plan.lineage.cells
+    cells = {cell.id: made[cell.id].fingerprint for cell in plan.lineage.grid.every}
+    return wanted.is_table_of(table, cells, wanted.local_verdicts(root, cells))
+
+
 def _doubted(plan: Plan, rows: Rows, cells: Iterable[str]) -> Iterator[tuple[str, str]]:
+    def said_of(cell: str) -> Said | None:
+        stage = plan.lineage.cells.get(cell)
+        row = rows.get((cell, stage.fingerprint)) if stage else None
+        return Said(row["verdict"]) if row else None
+
     for cell in cells:
-        row = rows.get((cell, plan.lineage.cells[cell].fingerprint))
-        if row and row["verdict"] in {"SUSPECT", "INVALID"}:
-            yield cell, row["verdict"]
+        own, base = said_of(cell), base_of(cell)
+        said = own and counting(own, said_of(base) if base != cell else None)
+        if said and said.word in {"SUSPECT", "INVALID"}:
+            yield cell, said.word
 
 
 def _cost(plan: Plan, rows: Rows, made: Iterable[str], store: Store | None) -> str:
@@ -209,7 +252,7 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
         parts.append(("", f"and {more} more that no average contains: `quantgrid status`"))
     parts.append(("cost", told.cost))
     found = [line for label, text in parts for line in _wrapped(label, text, width)]
-    found += [f"{'next':<{_LABEL}}{each}" for each in _next(told)]
+    found += [line for each in _next(told) for line in _next_lines(each, width)]
     again = f"{'again':<{_LABEL}}{shlex.join(command)}"  # never broken: it is copied
     return found if told.is_done else [*found, again]
 
@@ -230,7 +273,8 @@ def _counts(told: Summary) -> str:
 def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
     failure = trouble.failure
     behind = len([cell for cell in trouble.cells if cell != failure["cell"]])
-    waits = f" ({behind} cell{'s' if behind > 1 else ''} wait for it)" if behind else ""
+    wait = wording.agreeing(behind, "waits", "wait")
+    waits = f" ({wording.counted(behind, 'cell')} {wait} for it)" if behind else ""
     yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
     message = terminal.printable(str(failure["message"]))
     yield "", message.removeprefix(f"{trouble.word}: ")
@@ -246,9 +290,21 @@ def _next(told: Summary) -> Iterator[str]:
             yield f"look at {layout.PAGE.format(grid=told.grid)}"
         return
     for trouble in told.troubles[:1]:
+        if step := wording.next_step(str(trouble.failure["message"])):
+            yield step
+        if trouble.is_common:
+            return
         yield f"quantgrid why {trouble.failure['cell']}"
         if trouble.failure["is_remembered"]:
             yield f"quantgrid retry {trouble.failure['cell']}, once it is mended"
+
+
+def _next_lines(step: str, width: int) -> Iterator[str]:
+    """A step; one that is a command alone is never broken, for it is copied."""
+    if step.startswith("quantgrid "):
+        yield f"{'next':<{_LABEL}}{step}"
+    else:
+        yield from _wrapped("next", step, width)
 
 
 def _wrapped(label: str, text: str, width: int) -> Iterator[str]:

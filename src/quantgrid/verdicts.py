@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgrid import atomic, layout
 from quantgrid.archive import Archive
@@ -33,6 +33,8 @@ class Word(StrEnum):
 
 
 _ORDER = [Word.VALID, UNJUDGED, Word.SUSPECT, Word.INVALID]
+_DOUBTED = {Word.SUSPECT, Word.INVALID}
+_BASE = "none"
 
 
 def sealed(
@@ -97,9 +99,36 @@ def reason_of(record: Record) -> str:
     return str(verdict.get("reason", "")) if isinstance(verdict, Mapping) else ""
 
 
-def worse(one: str, other: str) -> str:
-    """The worse of two verdicts: a form of an invalid base is no better than its base."""
-    return max(one, other, key=_ORDER.index)
+class Said(NamedTuple):
+    """What is said of a cell: a verdict's word, and why it is not VALID."""
+
+    word: str
+    reason: str = ""
+
+
+def base_of(cell: str) -> str:
+    """The cell that measures the base of a cell; a base is its own."""
+    return f"{cell.partition('/')[0]}/{_BASE}"
+
+
+def counting(own: Said, base: Said | None) -> Said:
+    """What counts for a cell, wherever it is shown: a form is never better than its base.
+
+    Args:
+        own: What is said of the cell itself.
+        base: What is said of its base; None, or the very same, for a base and what has none.
+    """
+    if base is None or base is own:
+        return own
+    because = f"its base is {base.word}" if base.word in _DOUBTED else ""
+    because += f": {base.reason}" if because and base.reason else ""
+    word = max(own.word, base.word, key=_rank)
+    return Said(word, "; ".join(filter(None, (own.reason, because))))
+
+
+def _rank(word: str) -> int:
+    """How bad a verdict is; a word that nobody knows is no verdict."""
+    return _ORDER.index(word if word in _ORDER else UNJUDGED)
 
 
 def is_by_person(verdict: Verdict) -> bool:

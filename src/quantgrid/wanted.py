@@ -14,10 +14,9 @@ from quantgrid.archive.record import parse_record
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest_file
 from quantgrid.select import AnyCell
-from quantgrid.verdicts import UNJUDGED, Word, worse
+from quantgrid.verdicts import UNJUDGED, Said, Word, base_of, counting
 
 _HEAD_BYTES = 4096
-_BASE = "none"
 
 
 def publish_wanted(
@@ -69,9 +68,8 @@ def local_verdicts(root: Path, cells: Mapping[str, str]) -> dict[str, str]:
         root: The working copy.
         cells: Cell -> fingerprint; a verdict on another one counts for nothing.
     """
-    own = {cell: _verdict(root, cell, fingerprint) for cell, fingerprint in cells.items()}
-    bases = {cell: f"{cell.partition('/')[0]}/{_BASE}" for cell in cells}
-    return {cell: worse(word, own.get(bases[cell], word)) for cell, word in own.items()}
+    own = {cell: Said(_verdict(root, cell, made)) for cell, made in cells.items()}
+    return {cell: counting(said, own.get(base_of(cell))).word for cell, said in own.items()}
 
 
 def _verdict(root: Path, cell: str, fingerprint: str) -> str:

@@ -24,6 +24,9 @@ _ENDED = re.compile(r"(returned non-zero exit status \d+|died with [^\n]*?)\.?\s
 _SIGNAL = re.compile(r"with <Signals\.(\w+): \d+>")
 """A signal as Python shows it."""
 
+_ASKED = re.compile(r"died of (SIGTERM|SIGINT|SIGHUP)$|exit status (143|130|129)$")
+"""How a command ends that somebody, or the closing of a terminal, asked to end; by a shell, too."""
+
 _OUTPUT_MISSING = re.compile(r"^Job (\d+) +completed successfully, but", re.MULTILINE)
 
 
@@ -147,7 +150,7 @@ class Board:
         told = words or "nothing in its log says why"
         if ended is not None and not (words and words.startswith(SENTENCES)):
             end = _SIGNAL.sub(r"of \1", ended[1])
-            told += f" (its command {end})"
+            told = _stopped(end, words) if _ASKED.search(end) else f"{told} (its command {end})"
         self._lose(tally, facts["jobid"], told)
         for each in () if ended is not None else (held, record):
             if each is not None:
@@ -186,3 +189,9 @@ class Board:
             reading = self._files[job_id].find_news()
             if reading is not None:
                 tally.hear(job_id, reading)
+
+
+def _stopped(end: str, words: str | None) -> str:
+    """The words of a job whose command was asked to end, whatever it was doing: no failure."""
+    last = f"; it said last: {words}" if words else ""
+    return f"interrupted: its command {end}{last}"

@@ -151,7 +151,7 @@ def test_waiting_result_is_deposited_when_the_archive_can_be_written_again(
 
     done = call("deposit")
 
-    assert done.stdout == "deposited 1 results\n", done.stderr
+    assert done.stdout == "deposited 1 result\n", done.stderr
     assert key in archive.index()
     assert archive.file(archive.record(key), "w", tmp_path / "cache").read_bytes() == DATA
     assert not folder.exists()

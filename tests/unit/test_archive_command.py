@@ -180,7 +180,7 @@ def test_verify_finds_nothing_when_the_archive_is_whole(copy: Path, call: Call) 
 
     done = call("verify")
 
-    assert (done.returncode, done.stdout) == (0, "read 2 records and 1 blobs: 0 damaged\n")
+    assert (done.returncode, done.stdout) == (0, "read 2 records and 1 blob: 0 damaged\n")
     assert tree(copy) == before | {layout.ATTEMPTS_LOCK: b""}
 
 
@@ -223,7 +223,7 @@ def test_verify_ends_with_65_when_something_is_damaged(copy: Path, call: Call) -
     said = json.loads(call("verify", "--json").stdout)
 
     assert done.returncode == 65
-    assert done.stdout.endswith("read 1 records and 1 blobs: 2 damaged\n")
+    assert done.stdout.endswith("read 1 record and 1 blob: 2 damaged\n")
     assert set(said["damaged"]) == {BLOB, key_of(body("cells"))}
     assert (said["records"], said["blobs"]) == (1, 1)
 

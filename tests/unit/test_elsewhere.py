@@ -105,6 +105,6 @@ def test_plan_says_who_when_cells_are_left_out(
     count = len(lineage.grid.cells)
     assert line.startswith(f"plan smoke: {count} cells: 0 current, restore 0, make {count - 1}")
     assert "held elsewhere 1, stale 0" in line
-    assert "held elsewhere: 1 cells are computed" in sentence
+    assert "held elsewhere: 1 cell is computed" in sentence
     assert "in /elsewhere, since" in sentence
     assert cell not in left.wanted

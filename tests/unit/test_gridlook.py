@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core_parts import BOUND_S, archive_in, body, put
-from quantgrid import atomic, failures, layout, ledger
+from core_parts import BOUND_S, CLOCK, archive_in, body, put
+from quantgrid import atomic, failures, judging, layout, ledger
 from quantgrid.archive.record import sealed
 from quantgrid.diagnosis import Diagnosis
 from quantgrid.errors import FailureClass
@@ -94,6 +94,19 @@ def test_cells_stand_by_their_verdict_when_they_are_folded(desk: Desk) -> None:
     assert states["n0-t40k-s0/none"] is State.INVALID
 
 
+def test_forms_stand_as_their_base_does_when_it_is_worse(desk: Desk) -> None:
+    """As in table and page, whether the ledger knows the base or the archive alone."""
+    desk.fold(OTHER, verdict="VALID")
+    desk.archive(CELL)
+    record = archive_in(desk.folder).record(desk.lineage.cells[CELL].record)
+
+    judging.rejected(archive_in(desk.folder), record, CLOCK, by="somebody", reason="half there")
+    assert desk.states()[OTHER] is State.INVALID
+
+    desk.fold(CELL, verdict="SUSPECT")
+    assert desk.states()[OTHER] is State.SUSPECT
+
+
 def test_cells_are_archived_when_the_result_is_not_here(desk: Desk) -> None:
     """Archived and never folded, or folded once and removed."""
     desk.archive(CELL)
@@ -135,12 +148,21 @@ def test_cells_are_held_when_another_copy_computes_them(desk: Desk) -> None:
 
 
 def test_waits_name_what_is_missing_when_cells_wait(desk: Desk) -> None:
-    """The milestone first; what runs is said to run."""
+    """The milestone first, and what that waits for; what runs is said to run."""
     settings = load_settings(desk.folder, {"grid": "smoke"})
     trunk = desk.trunk()
 
-    assert dict(look(desk.folder, settings, set()).waits)[f"{trunk}, which waits"] > 0
-    assert dict(look(desk.folder, settings, {trunk}).waits)[f"{trunk}, which runs"] > 0
+    def waits(*running: str, is_live: bool = False) -> dict[str, int]:
+        return dict(look(desk.folder, settings, set(running), is_live=is_live).waits)
+
+    assert waits()[f"{trunk}, which waits for the seal of shakespeare"] > 0
+    recipe = desk.lineage.grid.corpus
+    assert recipe
+    names = {"corpus": recipe.name, "fp": recipe.digest}
+    atomic.publish(desk.folder / layout.SENTINEL.format(**names), b"{}")
+    assert waits()[f"{trunk}, which waits for a controller: none runs here"] > 0
+    assert waits(is_live=True)[f"{trunk}, which waits for its turn"] > 0
+    assert waits(trunk, is_live=True)[f"{trunk}, which runs"] > 0
 
 
 def test_status_shows_map_or_why_there_is_none_when_called(desk: Desk) -> None:

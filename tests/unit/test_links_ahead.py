@@ -43,8 +43,8 @@ def test_links_are_told_when_a_trunk_was_begun(plan: Plan, tmp_path: Path) -> No
     seconds = link_s(HOUR)
     assert seconds is not None
     assert 3400 < seconds < 3600 - 60
-    assert said.startswith(f"links: 9 more of up to {seconds:.0f} s each for 1 trunks that")
-    assert said.endswith("; 1 more trunks have told no speed yet")
+    assert said.startswith(f"links: 9 more of up to {seconds:.0f} s each for 1 begun trunk")
+    assert said.endswith("; no speed is told yet of 1 more trunk")
 
 
 def test_nothing_is_told_when_nothing_is_known(plan: Plan, tmp_path: Path) -> None:

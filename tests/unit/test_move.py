@@ -63,7 +63,7 @@ def test_checkpoint_is_where_another_machine_finds_it_after_a_move(
     said = call(CELL, "--to", "lab")
 
     key = layout.mirror_list(layout.mirror_folder(TRUNK, stage.name, stage.fingerprint), 1)
-    assert f"moved  trunk of {TRUNK}: checkpoint 5000.bin after 1 links, to {key}" in said
+    assert f"moved  trunk of {TRUNK}: checkpoint 5000.bin after 1 link, to {key}" in said
     assert (
         f"next   snakemake --profile lab results/{CELL}/result.json "
         "--config platform=lab grid=smoke" in said

@@ -73,7 +73,7 @@ def test_vouch_says_nothing_when_the_archive_has_all(tmp_path: Path) -> None:
     [
         ("b" * 32, {KEY}, "seen archive " + "b" * 32),
         (None, set(), "seen an empty place"),
-        (None, {KEY}, "seen 1 records without archive.json"),
+        (None, {KEY}, "seen 1 record without archive.json"),
     ],
 )
 def test_vouch_refuses_when_it_is_another_archive(
@@ -84,7 +84,7 @@ def test_vouch_refuses_when_it_is_another_archive(
 
     with pytest.raises(ArchiveRefusal) as caught:
         _vouch(tmp_path, index, archive)
-    assert f"expected archive {ARCHIVE} (1 receipts); {seen} (/the/archive)" in str(caught.value)
+    assert f"expected archive {ARCHIVE} (1 receipt); {seen} (/the/archive)" in str(caught.value)
 
 
 def test_vouch_refuses_when_records_are_lost(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_vouch_refuses_when_records_are_lost(tmp_path: Path) -> None:
 
     with pytest.raises(ArchiveRefusal) as caught:
         _vouch(tmp_path, {KEY})
-    assert "lost 1 records" in str(caught.value)
+    assert "lost 1 record" in str(caught.value)
     assert key_of(body("cells", of="b")) in str(caught.value)
     assert "seen 1 of 2 deposited records" in str(caught.value)
 

@@ -6,7 +6,8 @@ import pytest
 
 from core_parts import CELL, MAKE, Desk, job_of, stage
 from quantgrid import failures, layout
-from quantgrid.errors import PlatformFault
+from quantgrid.diagnosis import Diagnosis
+from quantgrid.errors import CorpusRefusal, PlatformFault, Refusal
 from quantgrid.remembered import Remembered
 from quantgrid.store.folder import FolderStore
 
@@ -90,3 +91,23 @@ def test_failure_is_not_remembered_when_what_was_told_is_damaged(
     assert memory(second, tmp_path / "archive").find(*OWNED) is None
     assert list(memory(second, tmp_path / "archive").all_of()) == []
     memory(second, tmp_path / "archive").refuse(*OWNED)
+
+
+def test_remembered_refusal_is_told_in_one_sentence(tmp_path: Path) -> None:
+    """What it refused, once; then its own mend, and only then the command that tries again."""
+    refusal = CorpusRefusal(
+        "a shard is short", expected="8 bytes", seen="7", where="volume/x", do="Make it again."
+    )
+    facts = {"cell": CELL, "stage": "quantise", "fingerprint": WEIGHTS.fingerprint, "host": "desk"}
+    facts |= {"when": "2026-11-30T12:00:00Z", "log": "logs/a.log"}
+    clone = Remembered(tmp_path, FolderStore(tmp_path / "archive"))
+    clone.keep(failures.failure_of(Diagnosis.of(refusal), **facts))
+
+    with pytest.raises(Refusal) as caught:
+        clone.refuse(*OWNED)
+
+    assert str(caught.value) == (
+        f"refused: {CELL} failed before and would fail again (refusal): a shard is short; "
+        "seen refusal in stage quantise, 2026-11-30T12:00:00Z on desk (logs/a.log). "
+        f"Make it again. Then `quantgrid retry {CELL}`; `quantgrid why {CELL}` tells more."
+    )

@@ -90,3 +90,16 @@ def test_block_names_five_of_many_and_counts_the_rest() -> None:
     assert block.count("suspect   ") == 5
     assert "and 2 more that no average contains" in block
     assert "next      quantgrid why n1/0" in block
+
+
+def test_block_names_the_mend_before_the_command_when_a_corpus_was_refused() -> None:
+    """The same command alone is refused again; no cell is asked why, for none failed."""
+    message = "refused: a shard is short (volume). Make it again: `snakemake corpus --forcerun x`."
+    of = failure(cell="shakespeare", stage="seal", message=message, is_remembered=False)
+    trouble = Trouble({**of, "class": "refusal"}, ("n0/x",), is_common=True)
+    block = told(is_done=False, has_failed=True, troubles=(trouble,)).splitlines()
+
+    assert block[1] == "refused   shakespeare, seal (1 cell waits for it)"
+    assert block[-2] == "next      Make it again: `snakemake corpus --forcerun x`."
+    assert block[-1].startswith("again     snakemake ")
+    assert not [line for line in block if "quantgrid why" in line]

@@ -133,6 +133,30 @@ def test_board_says_how_a_command_ended_when_its_log_does_not(
     assert "long" not in desk.out.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("died with <Signals.SIGTERM: 15>", "its command died of SIGTERM"),
+        ("died with <Signals.SIGINT: 2>", "its command died of SIGINT"),
+        ("returned non-zero exit status 143", "its command returned non-zero exit status 143"),
+    ],
+)
+def test_board_calls_any_job_stopped_that_a_signal_ended(
+    desk: Desk, here: Path, end: str, words: str
+) -> None:
+    """A page that was being drawn is no failure either; what it said last is told with it."""
+    (here / "log").write_text("drawing\n")
+    desk.start(1, rule="report", logs=("log",))
+    desk.tell(LogEvent.ERROR, _REPORT.format(end))
+    desk.fail(1, logs=("log",))
+    desk.board.close()
+
+    told = desk.out.getvalue()
+    assert f"stop  report n0-s1  0.0 s  interrupted: {words}; it said last: drawing" in told
+    assert "1 stopped, state kept" in told
+    assert "failed" not in told
+
+
 def test_board_passes_on_a_report_that_names_no_command(desk: Desk) -> None:
     """What Snakemake itself could not do is told by Snakemake only."""
     desk.start(1)

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from quantgrid import layout
+from core_parts import archive_in, body, put
+from quantgrid import layout, verdicts
+from quantgrid.archive.record import Record
 from quantgrid.commands import why
 from quantgrid.errors import ConfigRefusal
 from quantgrid.hold import Chain, Hold, Terms, new_holder
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_settings
 from quantgrid.store.folder import FolderStore
+from quantgrid.verdicts import Word
 
 OWN = """blocks:
   line:
@@ -103,3 +106,75 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     assert f"; held by {held}" in " ".join(f"{stage} ".split()) + " "
     assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
     assert "5,000 tokens" in said
+
+
+BASE, FORM = "n0-t20k-s0/none", "n0-t20k-s0/rtn-w4row-noclip"
+
+
+def archived(root: Path, kind: str, owner: str, fingerprint: str, **more: object) -> Record:
+    """An archived record of a stage, as the grid means it."""
+    archive = archive_in(root)
+    put(archive, root / "out", {**body(kind, owner), "fingerprint": fingerprint, **more})
+    return archive.record(layout.record_key(kind, owner, fingerprint))
+
+
+def doubt(root: Path, cell: str, word: Word) -> None:
+    """A verdict of the judge on an archived cell."""
+    lineage = trace(load_grid(root, "smoke"), Science(root))
+    record = archived(root, "cells", cell, lineage.cells[cell].fingerprint)
+    reason = "" if word is Word.VALID else "gap: 0.4 nats"
+    said = verdicts.sealed(record, word, reason=reason, by={"judge": 99}, at="2026")
+    verdicts.append(archive_in(root), said)
+
+
+def next_of(said: str) -> str:
+    """The last part of a story, in one line."""
+    return " ".join(said.rpartition("\nnext ")[2].split())
+
+
+def test_why_of_a_form_says_that_its_base_is_doubted(
+    told: Callable[..., str], tmp_path: Path
+) -> None:
+    """The verdict that table and page show, the cell's own, and where to look on."""
+    doubt(tmp_path, BASE, Word.SUSPECT)
+    doubt(tmp_path, FORM, Word.VALID)
+
+    said = told(FORM, "--grid", "smoke")
+
+    assert "\nverdict      SUSPECT, because its base is SUSPECT: gap: 0.4 nats\n" in said
+    assert "the cell itself: VALID" in said
+    assert next_of(said).startswith(f"`quantgrid why {BASE}` tells what is wrong with its base")
+    facts = json.loads(told(FORM, "--grid", "smoke", "--json"))["verdict"]
+    assert (facts["verdict"], facts["own"], facts["base"]) == ("SUSPECT", "VALID", BASE)
+
+
+def test_why_of_a_doubted_cell_says_what_a_person_does(
+    told: Callable[..., str], tmp_path: Path
+) -> None:
+    """A guide, the command that rejects it, and that it may stay; of an INVALID one the cause."""
+    doubt(tmp_path, BASE, Word.SUSPECT)
+
+    said = next_of(told(BASE, "--grid", "smoke"))
+
+    assert "docs/guides/wrong-output.md" in said
+    assert f'`quantgrid reject {BASE} --reason "..."`' in said
+    assert "leave it" in said
+    doubt(tmp_path, FORM, Word.INVALID)
+    assert next_of(told(FORM, "--grid", "smoke")).startswith("Find the cause, by docs/guides/")
+
+
+def test_why_of_a_finished_trunk_tells_the_tokens_at_its_end(
+    told: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its link's own account is of the last checkpoint, which lies before; so is what it kept."""
+    lineage = trace(load_grid(tmp_path, "smoke"), Science(tmp_path))
+    stage = lineage.milestones["n0-s0", 16384]
+    link = {"started": "2026-11-30T12:00:00Z", "wall_s": 3.0, "tokens": 5000, "attempt": "a"}
+    ends = [{**link, "end": "interrupted"}, {**link, "end": "done", "tokens": 12288}]
+    archived(tmp_path, "trunks", "n0-s0/16384", stage.fingerprint, stage="trunk", links=ends)
+
+    said = told("n0-s0/16384", "--grid", "smoke")
+
+    assert "interrupted after 3 s on None (None), 5,000 tokens" in said
+    assert "done after 3 s on None (None), 16,384 tokens" in said
+    assert "12,288" not in said

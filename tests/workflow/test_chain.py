@@ -92,7 +92,7 @@ def test_script_that_never_saves_stops_after_two_links(
     assert told.startswith("failed       failed: ")
 
     monkeypatch.delenv("LIGHT_WORK_S")
-    assert "1 of 1 failures forgotten" in copy.quantgrid("retry", owner).text
+    assert "1 of 1 failure forgotten" in copy.quantgrid("retry", owner).text
     copy.snakemake(grid=GRID)
     assert "Nothing" in copy.quantgrid("why", cells[0], "--grid", GRID).text
 

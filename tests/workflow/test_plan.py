@@ -159,7 +159,7 @@ def test_plan_is_refused_when_the_archive_lost_records(made: WorkingCopy) -> Non
 
     seen = made.look(code=78)
 
-    assert "the archive lost 1 records" in seen.text
+    assert "the archive lost 1 record" in seen.text
     assert f"cells/{BASE}/none/" in seen.text
     assert "quantgrid archive forget" in seen.text
 

@@ -10,6 +10,7 @@ from quantgrid.archive.index import Index
 from quantgrid.archive.record import Record
 from quantgrid.errors import DataFault
 from quantgrid.fingerprint import digest_file
+from quantgrid.wording import counted
 
 _NAMED = 5
 
@@ -87,7 +88,9 @@ class _Reader:
         damage, shown = index.damage(), index.read()
         lacking = index.rebuild() - shown
         if damage or lacking:
-            self.told(damage or f"the index lacked {len(lacking)} records; it was written anew")
+            self.told(
+                damage or f"the index lacked {counted(len(lacking), 'record')}; it was written anew"
+            )
 
     def read_records(self, keys: list[str]) -> None:
         shaped = [key for key in keys if layout.is_record(key)]

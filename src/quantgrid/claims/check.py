@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from quantgrid.claims.document import CELL, Reference, Sentence
 from quantgrid.claims.known import Known, Run
+from quantgrid.wording import counted
 
 _DONE = r"(?:run|ran|done|started|trained|computed|quantised|evaluated|finished|made|complete[d]?)"
 ABSENT = re.compile(
@@ -139,7 +140,7 @@ def _grid(
     share = _SHARE.search(sentence.text)
     said = tuple(int(each.replace(",", "")) for each in share.groups()) if share else None
     if said and said != (len(runs), len(cells)):
-        says = f"says {said[0]} of {said[1]} cells of grid {reference.name}"
+        says = f"says {said[0]} of {counted(said[1], 'cell')} of grid {reference.name}"
         yield false(reference.line, says, evidence)
     elif not said and is_absent and runs:
         says = f"says that grid {reference.name} was not run"
@@ -152,7 +153,9 @@ def _grid(
 def _share(size: int, runs: list[Run]) -> str:
     folded = sum(run.line > 0 for run in runs)
     only = len(runs) - folded
-    return f"of its {size} cells {folded} are in the ledger and {only} in the archive only"
+    return (
+        f"of its {counted(size, 'cell')} {folded} are in the ledger and {only} in the archive only"
+    )
 
 
 def _prose(sentence: Sentence, known: Known) -> Iterator[Finding]:

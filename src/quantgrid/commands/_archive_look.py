@@ -18,6 +18,7 @@ from quantgrid.commands._archive_move import astray
 from quantgrid.errors import ConfigRefusal, DataFault
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Settings, load_grid
+from quantgrid.wording import counted
 
 
 def status(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
@@ -116,7 +117,10 @@ def check(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
     else:
         for damage in found.damages:
             print(damage.line())
-        print(f"read {found.records} records and {found.blobs} blobs: {len(found.damages)} damaged")
+        print(
+            f"read {counted(found.records, 'record')} and {counted(found.blobs, 'blob')}: "
+            f"{len(found.damages)} damaged"
+        )
     return DataFault.exit_code if found.damages else 0
 
 

@@ -14,6 +14,7 @@ from quantgrid.lineage import Science, trace
 from quantgrid.load import Settings, load_grid
 from quantgrid.select import choose
 from quantgrid.store import open_store
+from quantgrid.wording import counted
 
 _TELL = 100
 
@@ -77,7 +78,7 @@ def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
             _tell("copied", number, None)
     verdicts.copy(archive, target)
     said = {"copied": number, "to": target.store.address, "archive": target.identity()}
-    line = f"copied {number} records to {said['to']}: archive {said['archive']}"
+    line = f"copied {counted(number, 'record')} to {said['to']}: archive {said['archive']}"
     print(json.dumps(said, indent=2) if options.json else line)
     return 0
 
@@ -95,7 +96,9 @@ def deposit(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
     for key in waiting.deposit_all(Path.cwd(), archive, SystemClock()):
         done.append(key)
         print(f"deposited {key}", file=sys.stderr, flush=True)
-    print(json.dumps(done, indent=2) if options.json else f"deposited {len(done)} results")
+    print(
+        json.dumps(done, indent=2) if options.json else f"deposited {counted(len(done), 'result')}"
+    )
     return 0
 
 
@@ -111,7 +114,7 @@ def forget(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
     if options.yes:
         receipts.forget(root, given_up)
     said = "forgot" if options.yes else "would forget (with --yes)"
-    print(f"{said} {len(given_up)} receipts", file=sys.stderr)
+    print(f"{said} {counted(len(given_up), 'receipt')}", file=sys.stderr)
     return 0
 
 

@@ -19,6 +19,7 @@ from quantgrid.grid import Grid
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_settings, names
 from quantgrid.select import choose
+from quantgrid.wording import agreeing, counted
 
 HELP = "check what documents say about cells against the ledger and the archive"
 
@@ -162,6 +163,7 @@ class _Checker(check.Reader):
 
 def _unfolded(grid: str, cells: list[str]) -> str:
     return (
-        f"the archive has {len(cells)} cells that it calls not in the ledger, such as {cells[0]}: "
-        f"snakemake --config grid={grid} folds them"
+        f"the archive has {counted(len(cells), 'cell')} that it calls not in the ledger, "
+        f"such as {cells[0]}: snakemake --config grid={grid} folds "
+        f"{agreeing(len(cells), 'it', 'them')}"
     )

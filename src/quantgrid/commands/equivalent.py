@@ -37,6 +37,7 @@ from quantgrid.load import load_grid
 from quantgrid.spec import BASE, Cell
 from quantgrid.store import open_store
 from quantgrid.untar import extract
+from quantgrid.wording import counted
 
 HELP = "prove that a change of science changes no number, so that finished cells stay current"
 
@@ -73,7 +74,10 @@ def main(options: argparse.Namespace) -> int:
         proof = prove(old, new, asked)
     proved = [replace(each, proof=proof) for each in asked]
     publish_equivalences(root, [*load_equivalences(root).entries, *proved])
-    print(f"equal, bit for bit: {proof.cells} cells of grid {GRID}, digest {proof.digest[:16]}")
+    print(
+        f"equal, bit for bit: {counted(proof.cells, 'cell')} of grid {GRID}, "
+        f"digest {proof.digest[:16]}"
+    )
     print(f"{layout.EQUIVALENCES}: {', '.join(_told(each) for each in proved)}")
     return 0
 
@@ -209,7 +213,8 @@ def prove(old: Tree, new: Tree, asked: list[Equivalence]) -> Proof:
     lineage = trace(_grid(new), Science(new.root))
     methods = {m for stage, m in parts(new) if m and ABSENT not in _both(old, new, (stage, m))}
     cells = [cell for cell in lineage.grid.cells if cell.form.method in {BASE.method, *methods}]
-    _say(f"{', '.join(_told(each) for each in asked)}: {len(cells)} cells with each science")
+    names = ", ".join(_told(each) for each in asked)
+    _say(f"{names}: {counted(len(cells), 'cell')} with each science")
     _compute(new, new, cells)
     # the corpus is the same volume, so the receipts that vouch for it are the same too
     corpus = layout.SENTINEL.partition("/{")[0]

@@ -15,6 +15,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.spend import Books, dollars, microusd
 from quantgrid.rental.tasks import Task, TaskOrder, task_key
 from quantgrid.store import open_store
+from quantgrid.wording import counted
 
 HELP = "show rented machines, how they do and what they may still cost; ends nothing"
 
@@ -114,8 +115,8 @@ def _line(shown: dict[str, Any]) -> str:
     until = f", ends itself by {shown['deadline']}" if shown["deadline"] else ""
     machine = f" on {shown['platform']} {shown['machine']}" if shown["machine"] else ""
     job = f", at {shown['job']}" if shown["job"] else ""
-    wait = f", {shown['jobs_waiting']} jobs wait" if shown["jobs_waiting"] else ""
-    ended = f", {shown['jobs_ended']} jobs ended" if shown["jobs_ended"] else ""
+    wait = f", {counted(shown['jobs_waiting'], 'job')} in line" if shown["jobs_waiting"] else ""
+    ended = f", {counted(shown['jobs_ended'], 'job')} ended" if shown["jobs_ended"] else ""
     return f"{shown['cell']:<32} {shown['phase']}{end}{machine}{job}{wait}{ended}{beat}{until}"
 
 
@@ -124,4 +125,5 @@ def _sum(count: int, money: dict[str, int]) -> str:
     rate = dollars(money["microusd_per_h"])
     unbilled = money["unbilled_microusd"]
     ours = f", {dollars(unbilled)} of it by our own measure until it is billed" if unbilled else ""
-    return f"{count} leases; {rate} an hour now, up to {promised} to come, {spent} spent{ours}."
+    now = f"{counted(count, 'lease')}; {rate} an hour now"
+    return f"{now}, up to {promised} to come, {spent} spent{ours}."

@@ -14,6 +14,7 @@ from quantgrid.load import load_platform, load_settings
 from quantgrid.mirror import Found, Mirror
 from quantgrid.named_cell import lineage_with
 from quantgrid.story import stages_of
+from quantgrid.wording import counted
 
 HELP = "put the newest checkpoint of a cell where another platform finds it"
 
@@ -110,7 +111,7 @@ def _target(cell: str) -> str:
 def _lines(told: dict[str, Any], archive: Archive) -> list[str]:
     text = [
         f"moved  {each['stage']} of {each['owner']}: checkpoint {each['checkpoint'] or 'untold'} "
-        f"after {each['links']} links, to {each['key']}"
+        f"after {counted(each['links'], 'link')}, to {each['key']}"
         for each in told["moved"]
     ]
     if told["is_done"]:

@@ -14,6 +14,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.settling import Settling
 from quantgrid.rental.stepping import rented
 from quantgrid.store import open_store
+from quantgrid.wording import agreeing, counted
 
 HELP = "find rented machines that no lease wants; ends them only with --end, and confirms it"
 
@@ -63,7 +64,8 @@ def _reap(facts: Facts, register: Register, options: argparse.Namespace) -> int:
             seen=", ".join(each.id for each in left),
             do="They were asked again and again; end them in the platform's console.",
         )
-    print(f"{facts.name}: ended {len(meant)} machines, and all of them are gone.")
+    gone = agreeing(len(meant), "it is gone", "all of them are gone")
+    print(f"{facts.name}: ended {counted(len(meant), 'machine')}, and {gone}.")
     return 0
 
 
@@ -73,6 +75,7 @@ def _line(facts: Facts, finding: Finding) -> str:
 
 
 def _sum(facts: Facts, found: tuple[Finding, ...], meant: list[Finding]) -> str:
+    machines = counted(len(found), "machine")
     if meant:
-        return f"{facts.name}: {len(meant)} of {len(found)} machines may be ended: --end does it."
-    return f"{facts.name}: {len(found)} machines of ours, and none that nobody wants."
+        return f"{facts.name}: {len(meant)} of {machines} may be ended: --end does it."
+    return f"{facts.name}: {machines} of ours, and none that nobody wants."

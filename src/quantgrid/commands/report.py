@@ -10,6 +10,7 @@ from quantgrid.archive.record import Record
 from quantgrid.report import canvas, own, page, plots, trunks
 from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.wanted import source_of
+from quantgrid.wording import counted
 
 HELP = "write the page of a grid and its plots from its table and records"
 
@@ -49,7 +50,8 @@ def main(options: argparse.Namespace) -> int:
     shared = _trunks(options, grid)
     made = page.html(grid, wanted, table, laws, drawings, source, rows, shared)
     atomic.publish(options.out.absolute(), made)
-    print(f"{options.out}: {len(grid.cells) + len(rows)} cells and {len(drawings)} plots.")
+    cells = counted(len(grid.cells) + len(rows), "cell")
+    print(f"{options.out}: {cells} and {counted(len(drawings), 'plot')}.")
     return 0
 
 

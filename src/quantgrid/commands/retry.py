@@ -9,6 +9,7 @@ from quantgrid.failures import Failure
 from quantgrid.load import load_settings
 from quantgrid.remembered import Remembered
 from quantgrid.store import open_store
+from quantgrid.wording import counted
 
 HELP = "forget remembered failures, so that the next run tries these cells again"
 
@@ -37,7 +38,8 @@ def main(options: argparse.Namespace) -> int:
     for failure in [] if options.json else chosen:
         print(f"{failure['cell']}  {failure['stage']}  {failure['class']}  {failure['message']}")
     if not options.json:
-        print(f"{len(chosen)} of {len(found)} failures forgotten; the next run tries them again")
+        failures = counted(len(found), "failure")
+        print(f"{len(chosen)} of {failures} forgotten; the next run tries again")
     return 0
 
 
@@ -50,7 +52,7 @@ def _chosen(found: list[Failure], options: argparse.Namespace) -> list[Failure]:
     if not (options.cell or options.all or options.of):
         raise ConfigRefusal(
             "nothing was named to try again",
-            seen=f"{len(found)} failures",
+            seen=counted(len(found), "failure"),
             do="Name cells, or give --all or --class.",
         )
     unknown = set(options.cell) - {failure["cell"] for failure in found}

@@ -12,6 +12,7 @@ from quantgrid.load import load_grid, load_platform, load_settings
 from quantgrid.screens import smoke_form
 from quantgrid.select import choose
 from quantgrid.spec import Cell
+from quantgrid.wording import counted
 
 HELP = "try a grid before it costs money: smoke, probe, clear; `snakemake screens` does all of it"
 
@@ -71,7 +72,7 @@ def _clear(options: argparse.Namespace, _: Path) -> dict[str, Any]:
         raise BudgetRefusal(
             f"the screens refuse this plan: {'; '.join(budget['problems'])}",
             where=f"grid {budget['grid']} on {budget['platform']}",
-            do=f"Raise the cap in `money`, or compute {len(fits['cells'])} cells of it: "
+            do=f"Raise the cap in `money`, or compute {counted(len(fits['cells']), 'cell')} of it: "
             "`quantgrid budget` says which.",
         )
     return {

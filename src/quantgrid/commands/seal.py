@@ -26,6 +26,7 @@ def main(options: argparse.Namespace) -> int:
     from quantgrid.corpus.seal import seal
     from quantgrid.load import load_corpus
     from quantgrid.reload import reloader
+    from quantgrid.wording import counted
 
     root = options.root.absolute()
     sealed = seal(
@@ -36,7 +37,8 @@ def main(options: argparse.Namespace) -> int:
         clock=SystemClock(),
         reload=reloader(options.reload or _configured(root)),
     )
-    print(f"sealed {sealed.corpus}: {sealed.num_shards} shards, {sealed.num_tokens:,} tokens")
+    shards = counted(sealed.num_shards, "shard")
+    print(f"sealed {sealed.corpus}: {shards}, {sealed.num_tokens:,} tokens")
     return 0
 
 

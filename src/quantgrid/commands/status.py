@@ -21,6 +21,7 @@ from quantgrid.rental.spend import dollars
 from quantgrid.screen import Screen
 from quantgrid.slurm import outlook as slurm
 from quantgrid.standing import Standing
+from quantgrid.wording import agreeing, counted
 
 HELP = "say whether a controller runs here, what failed, and how each cell of the grid stands"
 
@@ -83,15 +84,26 @@ def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]
 
 def _map(found: Look, width: int) -> Sequence[str]:
     is_coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    waits = [f"{number} wait for {what}" for what, number in found.waits[:_MOST_WAITS]]
+    waits = [
+        line
+        for what, number in found.waits[:_MOST_WAITS]
+        for line in _wait_lines(number, what, width)
+    ]
     rest = len(found.waits) - _MOST_WAITS
     return [
-        f"grid {found.grid}: {len(found.spots)} cells",
+        f"grid {found.grid}: {counted(len(found.spots), 'cell')}",
         "",
         *gridmap.lines(found.spots, width, is_coloured=is_coloured),
         *waits,
-        *([f"and {rest} more reasons"] if rest > 0 else []),
+        *([f"and {counted(rest, 'more reason')}"] if rest > 0 else []),
     ]
+
+
+def _wait_lines(number: int, what: str, width: int) -> list[str]:
+    text = f"{number} {agreeing(number, 'waits', 'wait')} for {what}"
+    return textwrap.wrap(
+        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _money(seen: Standing, options: argparse.Namespace) -> list[str]:
@@ -118,7 +130,7 @@ def _look(seen: Standing, options: argparse.Namespace) -> Look:
     told: Mapping[str, Any] = seen.now
     settings = _settings(seen, options)
     running = {job["owner"] for job in told.get("running", ())} if seen.state.is_live else set()
-    return look(seen.root, settings, running)
+    return look(seen.root, settings, running, is_live=seen.state.is_live)
 
 
 def _to_json(seen: Standing, options: argparse.Namespace) -> dict[str, Any]:

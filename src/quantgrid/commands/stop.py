@@ -12,6 +12,7 @@ from quantgrid.load import load_platform, load_settings
 from quantgrid.rental.stopping import leases_of_copy
 from quantgrid.slurm import ending
 from quantgrid.standing import Holder, State
+from quantgrid.wording import counted
 
 HELP = "end the controller of this working copy and its rented machines, and confirm it"
 
@@ -55,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
         said = f"{said}\n{_end_in_slurm(root, options, seen.holder)}".strip()
     rented = leases_of_copy(options.root.absolute(), Path.cwd())
     for each in rented:
-        print(f"Ending the machines of {len(each.leases)} leases on {each.platform}.")
+        print(f"Ending the machines of {counted(len(each.leases), 'lease')} on {each.platform}.")
         each.end(options.wait_s)
     if said or not rented:
         print(
@@ -104,7 +105,7 @@ def _end_in_slurm(root: Path, options: argparse.Namespace, holder: Holder | None
     asked_s = options.grace_s if holder is None else _grace_s(options, holder)
     grace_s = 0.0 if options.now else float(asked_s or _MARGIN_S)
     count = ending.end(root, grace_s, lambda line: print(line, file=sys.stderr, flush=True))
-    return f"Ended {ending.counted(count)} in SLURM, and none is left."
+    return f"Ended {counted(count, 'job')} in SLURM, and none is left."
 
 
 def _grace_s(options: argparse.Namespace, holder: Holder) -> float:

@@ -6,6 +6,7 @@ from pathlib import Path
 from quantgrid import atomic
 from quantgrid.report import laws, own, table
 from quantgrid.report.records import read_grid, read_wanted
+from quantgrid.wording import agreeing, counted
 
 HELP = "write the table of a grid and its laws from verified records"
 
@@ -30,5 +31,6 @@ def main(options: argparse.Namespace) -> int:
     for path, data in written.items():
         atomic.publish(path.absolute(), data)
     holding = written[options.laws].decode().count(",yes\n")
-    print(f"{len(grid.cells) + len(rows)} cells in {options.out}; {holding} law outcomes hold.")
+    cells, holds = counted(len(grid.cells) + len(rows), "cell"), agreeing(holding, "holds", "hold")
+    print(f"{cells} in {options.out}; {counted(holding, 'law outcome')} {holds}.")
     return 0

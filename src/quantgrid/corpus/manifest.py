@@ -9,6 +9,7 @@ from quantgrid import atomic, layout
 from quantgrid.corpus import record
 from quantgrid.errors import CorpusRefusal
 from quantgrid.fingerprint import digest
+from quantgrid.wording import counted
 
 SCHEMA = "quantgrid/corpus-manifest"
 
@@ -99,7 +100,8 @@ class Manifest:
 def _edited(manifest: Manifest, value: dict[str, Any], path: Path) -> CorpusRefusal:
     return CorpusRefusal(
         "the manifest was edited: its totals are not those of its shards, or its form is another",
-        expected=f"{len(manifest.shards)} shards with {manifest.num_tokens:,} tokens, as written",
+        expected=f"{counted(len(manifest.shards), 'shard')} with {manifest.num_tokens:,} tokens, "
+        "as written",
         seen=f"{value.get('num_shards')} shards with {value.get('num_tokens')} tokens declared",
         where=path,
         do=record.MAKE_AGAIN,

@@ -13,6 +13,7 @@ from quantgrid import atomic, layout
 from quantgrid.corpus import record
 from quantgrid.corpus.manifest import Manifest, Shard
 from quantgrid.errors import CorpusRefusal, PlatformFault
+from quantgrid.wording import counted
 
 Tokens = NDArray[np.uint16]
 DTYPE = np.dtype("<u2")
@@ -138,8 +139,8 @@ def check_listing(folder: Path, manifest: Manifest) -> None:
     if missing or extra:
         raise CorpusRefusal(
             "the files of this corpus are not those of its manifest",
-            expected=f"{len(expected)} files",
-            seen=f"{len(sizes)} files"
+            expected=counted(len(expected), "file"),
+            seen=f"{counted(len(sizes), 'file')}"
             f"{record.named('missing', missing)}{record.named('extra', extra)}",
             where=folder,
             do=record.MAKE_AGAIN if missing else "Move what is extra elsewhere, then try again.",

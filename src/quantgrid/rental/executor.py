@@ -27,6 +27,7 @@ from quantgrid.rental.requests import Job, Requests, programs, refuse_uncleared
 from quantgrid.rental.spend import Caps
 from quantgrid.rental.tenant import Tenant
 from quantgrid.rental.thresholds import Thresholds
+from quantgrid.wording import agreeing, counted
 
 __all__ = ["RentedExecutor", "RentedSettings", "common_settings"]
 
@@ -116,7 +117,8 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             self._settle()
             return
         self._say(
-            f"Left {len(active_jobs)} jobs on rented machines, which go on and cost money: the "
+            f"Left {counted(len(active_jobs), 'job')} on rented machines, which go on and cost "
+            "money: the "
             "same call of Snakemake comes back to them, `quantgrid stop` ends them, `quantgrid "
             "leases` shows them."
         )
@@ -194,8 +196,8 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             if time.monotonic() > ends_s:
                 names = ", ".join(f"{each.cell} ({each.phase})" for each in left.values())
                 self._say(
-                    f"{len(left)} leases are not over yet: {names}.  `quantgrid stop` ends "
-                    "their machines and confirms it."
+                    f"{counted(len(left), 'lease')} {agreeing(len(left), 'is', 'are')} not over "
+                    f"yet: {names}.  `quantgrid stop` ends their machines and confirms it."
                 )
                 return
             time.sleep(_SETTLE_EVERY_S)

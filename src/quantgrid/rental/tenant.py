@@ -18,6 +18,7 @@ from quantgrid.rental.queues import Queues
 from quantgrid.rental.rounds import Rounds, Wanted
 from quantgrid.rental.tailing import Tails
 from quantgrid.rental.tasks import Task, TaskOrder, task_key, told_key
+from quantgrid.wording import counted
 
 _MAX_LEASES = 4
 """Leases that one task is given to before it counts as the task that ends them."""
@@ -303,8 +304,8 @@ class Tenant:
 def _lost(work: Work, lease: Lease) -> Outcome:
     fault = PlatformFault(
         f"the machines for {work.request.cell} came to an end before it did: {lease.end}",
-        seen=f"{lease.attempt} machines, {lease.links} links, {lease.interruptions} interruptions, "
-        f"{lease.failures} failures",
+        seen=f"{counted(lease.attempt, 'machine')}, {counted(lease.links, 'link')}, "
+        f"{counted(lease.interruptions, 'interruption')}, {counted(lease.failures, 'failure')}",
         where=f"{lease.platform}, lease {lease.subject[:12]}",
         do="`quantgrid leases --all` shows it; the next call goes on from the newest checkpoint.",
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quantgrid.errors import DataFault
+from quantgrid.wording import counted
 
 Row = Mapping[str, str]
 NEEDED = ("cell", "variant", "loss", "fingerprint")
@@ -159,7 +160,8 @@ def lines(found: Comparison, names: tuple[str, str], most: int) -> Iterator[str]
     first, second = names
     equal = sum(pair.loss == 0 for pair in found.pairs)
     others = len(found.pairs) - equal
-    yield f"{len(found.pairs)} cells in both: {equal} with equal loss, {others} with another one"
+    both = counted(len(found.pairs), "cell")
+    yield f"{both} in both: {equal} with equal loss, {others} with another one"
     for words, cells in (
         (f"only in {first}", found.only_first),
         (f"only in {second}", found.only_second),
@@ -174,8 +176,9 @@ def lines(found: Comparison, names: tuple[str, str], most: int) -> Iterator[str]
 
 def _torn(found: Comparison) -> Iterator[str]:
     if torn := found.torn:
-        yield f"ONE FINGERPRINT, TWO NUMBERS: {len(torn)} cells; {torn[0].cell} differs by " + (
-            f"{torn[0].loss:+.6f} ({', '.join(torn[0].differs) or 'nothing else differs'})"
+        yield (
+            f"ONE FINGERPRINT, TWO NUMBERS: {counted(len(torn), 'cell')}; {torn[0].cell} differs "
+            f"by {torn[0].loss:+.6f} ({', '.join(torn[0].differs) or 'nothing else differs'})"
         )
 
 

@@ -23,6 +23,7 @@ from quantgrid.report import (
     spending,
 )
 from quantgrid.report.records import Grid, Wanted
+from quantgrid.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,8 +115,9 @@ def require_same_cells(table: "pd.DataFrame", wanted: Wanted) -> None:
         ]
         raise Refusal(
             "the table is not of the cells that the plan wants",
-            expected=f"{len(wanted.cells)} cells with their fingerprints",
-            seen=f"{len(seen)} rows, {len(differ)} of which differ: {', '.join(differ[:12])}",
+            expected=f"{counted(len(wanted.cells), 'cell')} with fingerprints",
+            seen=f"{counted(len(seen), 'row')}, {len(differ)} of which differ: "
+            f"{', '.join(differ[:12])}",
             do="Write the table again with `quantgrid table`.",
         )
 
@@ -155,7 +157,7 @@ def html(
         **(
             _of_models(grid, table, laws, drawings) if grid.cells else _of_programs(grid.name, rows)
         ),
-        **_origin(grid, wanted, rows),
+        **_origin(grid, wanted, rows, shared or ()),
         **_costs(grid, rows, shared),
     )
     return text.encode()
@@ -176,6 +178,7 @@ def _of_models(
         glossary=glossary.terms(grid),
         threshold=prose.threshold(),
         tolerance=f"{answers.TOLERANCE_NATS:g}",
+        why_empty=sections.why_empty(grid),
     )
 
 
@@ -191,12 +194,15 @@ def _of_programs(name: str, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
         "bits": {"sentences": []},
         "headline_family": "",
         "headline": HEADLINE,
+        "why_empty": "",
     }
 
 
-def _origin(grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
+def _origin(
+    grid: Grid, wanted: Wanted, rows: Sequence[own.OwnRow], shared: Sequence[Record]
+) -> dict[str, Any]:
     """Where the numbers come from and what they do not say."""
-    models = provenance.facts(grid, wanted) if grid.cells else []
+    models = provenance.facts(grid, wanted, shared) if grid.cells else []
     judged = provenance.limitations(grid) if grid.cells else []
     return {
         "table_name": layout.TABLE.format(grid=grid.name).rpartition("/")[2],

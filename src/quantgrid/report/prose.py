@@ -16,6 +16,7 @@ from quantgrid.report.labels import grouped, nats, tokens, width_label, with_err
 from quantgrid.report.records import Grid, Measured
 from quantgrid.report.stats import Z_THRESHOLD, Estimate, damage
 from quantgrid.report.table import bytes_of
+from quantgrid.wording import counted
 
 Names = Mapping[str, str]
 
@@ -113,9 +114,9 @@ def smallest_sentences(choice: Choice | None, grid: Grid, names: Names) -> list[
     if many == 1:
         return [f"{size}: {one}.", _reach(cell, grid, names)]
     return [
-        f"{many} cells within {TOLERANCE_NATS:g} nats share the smallest size, {size}. Of those "
-        f"the one with the lowest loss, {nats(float(cell.losses.mean()))}, is {one}. (The lowest "
-        "loss favours more tokens; the table has the choice at each budget.)",
+        f"{counted(many, 'cell')} within {TOLERANCE_NATS:g} nats share the smallest size, {size}. "
+        f"Of those the one with the lowest loss, {nats(float(cell.losses.mean()))}, is {one}. (The "
+        "lowest loss favours more tokens; the table has the choice at each budget.)",
         _reach(cell, grid, names),
     ]
 

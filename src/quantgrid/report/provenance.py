@@ -1,13 +1,16 @@
 """Where the numbers of a grid come from, as its records say, and what they do not say."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from quantgrid.archive.record import Record
 from quantgrid.report.labels import grouped
 from quantgrid.report.records import Grid, Wanted
+from quantgrid.report.spending import Spent
 from quantgrid.report.stats import Z_THRESHOLD
 from quantgrid.verdicts import Word
+from quantgrid.wording import agreeing, counted
 
 Facts = list[tuple[str, list[str]]]
 
@@ -21,8 +24,14 @@ def verdict_counts(grid: Grid) -> dict[str, int]:
     return known | dict(sorted(counts.items()))
 
 
-def facts(grid: Grid, wanted: Wanted) -> Facts:
-    """Names of facts with their values; each value once, in the order of the plan."""
+def facts(grid: Grid, wanted: Wanted, shared: Sequence[Record] = ()) -> Facts:
+    """Names of facts with their values; each value once, in the order of the plan.
+
+    Args:
+        grid: The cells.
+        wanted: What the plan wants.
+        shared: Records of the milestones that the cells share.
+    """
     records = [cell.record for cell in grid.cells]
     platforms = [record["platform"] for record in records]
     corpora = [record["corpus"] for record in records]
@@ -40,7 +49,7 @@ def facts(grid: Grid, wanted: Wanted) -> Facts:
         ("packages", _once(_packages(platform) for platform in platforms)),
         ("digest of the evaluation code", _once(record.get("science") for record in records)),
         ("started", _dates(records)),
-        ("interruptions", [_interruptions(records)]),
+        ("interruptions", [_interruptions([*records, *shared])]),
     ]
     return [(name, values) for name, values in found if values]
 
@@ -67,13 +76,15 @@ def limitations(grid: Grid) -> list[str]:
 def _of_verdicts(counts: Mapping[str, int]) -> Iterator[str]:
     total = sum(counts.values())
     yield (
-        f"The judge asked {total} records for finite losses, declared passes, verified shards, one "
-        "corpus, and gaps and rises of their curves; it did not look at throughput or devices."
+        f"The judge asked {counted(total, 'record')} for finite losses, declared passes, verified "
+        "shards, one corpus, and gaps and rises of their curves; it did not look at throughput or "
+        "devices."
     )
     left_out = total - counts.get(Word.VALID, 0)
     if left_out:
         yield (
-            f"{left_out} cells are SUSPECT or INVALID: no average, plot or law contains them, and "
+            f"{counted(left_out, 'cell')} {agreeing(left_out, 'is', 'are')} SUSPECT or INVALID: no "
+            f"average, plot or law contains {agreeing(left_out, 'it', 'them')}, and "
             "the table gives the reason instead of the numbers of an INVALID one."
         )
 
@@ -83,7 +94,7 @@ def _of_errors(grid: Grid) -> Iterator[str]:
     yield (
         "Errors of damage are paired over validation sequences: they say how well this validation "
         "set pins the difference between these very models, not how far other seeds, models or "
-        f"texts would differ. The grid has {num_seeds} seed{'s' if num_seeds != 1 else ''}; "
+        f"texts would differ. The grid has {counted(num_seeds, 'seed')}; "
         "how many of them agree is stated beside each claim."
     )
     yield (
@@ -141,7 +152,6 @@ def _dates(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _interruptions(records: Iterable[Mapping[str, Any]]) -> str:
-    counters = [record.get("counters") or {} for record in records]
-    interrupted = sum(int(counter.get("interruptions", 0)) for counter in counters)
-    failed = sum(int(counter.get("failures", 0)) for counter in counters)
-    return f"{interrupted} interruptions, {failed} failed attempts"
+    spent = Spent.of(records)
+    failed = counted(spent.failed, "failed attempt")
+    return f"{counted(spent.interrupted, 'interruption')}, {failed}"

@@ -19,7 +19,17 @@ from quantgrid.archive.record import Record, parse_record
 from quantgrid.errors import ConfigRefusal, DataFault, Refusal
 from quantgrid.report.differing import differences
 from quantgrid.spec import Form, Model, Trunk
-from quantgrid.verdicts import UNJUDGED, Word, find_local, reason_of, word_of, worse
+from quantgrid.verdicts import (
+    UNJUDGED,
+    Said,
+    Word,
+    base_of,
+    counting,
+    find_local,
+    reason_of,
+    word_of,
+)
+from quantgrid.wording import counted
 
 Losses = npt.NDArray[np.float64]
 Spec = TypeVar("Spec")
@@ -243,7 +253,7 @@ def _require_complete(record: Record) -> None:
 
 def _require_bases(records: Mapping[str, Record], wanted: Wanted, problems: Problems) -> None:
     for cell in records:
-        base = _base_of(cell)
+        base = base_of(cell)
         if base not in wanted.cells:
             problems[BASELESS].append(cell)
         elif base in records and _validation(records[cell]) != _validation(records[base]):
@@ -253,7 +263,7 @@ def _require_bases(records: Mapping[str, Record], wanted: Wanted, problems: Prob
 def _require_one_validation_set(records: Mapping[str, Record], problems: Problems) -> None:
     first: dict[str, tuple[str, int]] = {}
     for cell, record in records.items():
-        is_base = cell == _base_of(cell)
+        is_base = cell == base_of(cell)
         seen = first.setdefault(_family(record), _validation(record)) if is_base else None
         if is_base and seen != _validation(record):
             problems[SCATTERED].append(cell)
@@ -263,7 +273,8 @@ def _refusal(problems: Problems, wanted: Wanted, results: Path) -> Refusal:
     unfit = {cell for cells in problems.values() for cell in cells}
     seen = "; ".join(f"{len(cells)} {kind}: {_named(cells)}" for kind, cells in problems.items())
     return Refusal(
-        f"{len(unfit)} of {len(wanted.cells)} cells cannot enter the table of {wanted.grid}",
+        f"{len(unfit)} of {counted(len(wanted.cells), 'cell')} cannot enter the table of "
+        f"{wanted.grid}",
         expected="of every cell the whole record that the plan wants, on its base's validation set",
         seen=seen,
         where=results,
@@ -279,10 +290,10 @@ def _named(cells: Sequence[str]) -> str:
 def _measured(records: Mapping[str, Record]) -> Iterator[Measured]:
     first: dict[str, Record] = {}
     for cell, record in records.items():
-        base_record = records[_base_of(cell)]
+        base_record = records[base_of(cell)]
         beside = first.setdefault(_family(record), base_record)
         spec, losses_S = record["spec"]["cell"], _losses(record)
-        verdict = worse(word_of(record), word_of(base_record))
+        said = counting(_said(record), None if base_record is record else _said(base_record))
         yield Measured(
             id=cell,
             fingerprint=record["fingerprint"],
@@ -293,23 +304,17 @@ def _measured(records: Mapping[str, Record]) -> Iterator[Measured]:
             num_tokens=int(spec["num_tokens"]),
             seed=int(spec["trunk"]["seed"]),
             form=_part(record, "form", Form),
-            verdict=verdict,
-            reason=_reason(record, base_record),
+            verdict=said.word,
+            reason=said.reason,
             differs=differences(record, base_record if record is not base_record else beside),
-            is_averaged=verdict in AVERAGED,
+            is_averaged=said.word in AVERAGED,
             losses=losses_S,
             delta=losses_S - _losses(base_record),
         )
 
 
-def _reason(record: Record, base_record: Record) -> str:
-    own, of_base = reason_of(record), reason_of(base_record)
-    of_base = f"its base: {of_base}" if of_base and base_record is not record else ""
-    return "; ".join(filter(None, (own, of_base)))
-
-
-def _base_of(cell: str) -> str:
-    return f"{cell.partition('/')[0]}/none"
+def _said(record: Record) -> Said:
+    return Said(word_of(record), reason_of(record))
 
 
 def _validation(record: Record) -> tuple[str, int]:

@@ -67,6 +67,16 @@ def named(grid: Grid) -> Named:
     return Named(grid, forms, labels.family_labels(grid.families()))
 
 
+def why_empty(grid: Grid) -> str:
+    """What stands where a sheet has no rows."""
+    valid = [cell for cell in grid.cells if cell.is_averaged]
+    if not valid:
+        return "Nothing to show: no cell of this grid is VALID, and averages take VALID cells only."
+    if all(cell.is_base for cell in valid):
+        return "Nothing to show: of the VALID cells, which averages take alone, none is of a form."
+    return "Nothing to show: this compares several budgets or forms, and the VALID cells have one."
+
+
 def least(of: Named) -> dict[str, Any]:
     """Which form loses least at each bit width: sentences for the largest model, a sheet."""
     found = answers.least_by_width(of.grid)

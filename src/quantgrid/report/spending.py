@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from quantgrid.archive.record import Record
+from quantgrid.links import FAILED, INTERRUPTED
 from quantgrid.report.sections import Entry, Head, Sheet
 
 LABEL = "Time and money by platform"
@@ -25,6 +26,7 @@ class Spent(NamedTuple):
         links: Attempts that led to trunks, weights and measurements; those of a base count for the
             base.
         interrupted: Of these, attempts that were ended from outside.
+        failed: Of these, attempts that ended in a failure.
         wall_s: Seconds of all these attempts.
         cpu_s: Processor seconds of them.
         usd: What records say that they did cost; None when none says it.
@@ -33,6 +35,7 @@ class Spent(NamedTuple):
     cells: int
     links: int
     interrupted: int
+    failed: int
     wall_s: float
     cpu_s: float
     usd: float | None
@@ -46,7 +49,8 @@ class Spent(NamedTuple):
         return cls(
             cells=sum(record["kind"] == "cells" for record in known),
             links=len(links),
-            interrupted=sum(_interruptions(record) for record in known),
+            interrupted=sum(link.get("end") == INTERRUPTED for link in links),
+            failed=sum(link.get("end") == FAILED for link in links),
             wall_s=sum(link.get("wall_s") or 0.0 for link in links),
             cpu_s=sum(link.get("cpu_s") or 0.0 for link in links),
             usd=sum(costs) if costs else None,
@@ -79,10 +83,6 @@ def _row(title: str, spent: Spent) -> list[Entry]:
 def _place(platform: Mapping[str, Any]) -> Place:
     device = platform.get("device_name") or platform["device"]
     return Place(platform["name"], str(device))
-
-
-def _interruptions(record: Record) -> int:
-    return int((record.get("counters") or {}).get("interruptions", 0))
 
 
 def _links(record: Record) -> Iterator[Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from quantgrid import layout
 from quantgrid.errors import PlatformFault
 from quantgrid.slurm.ledger import Entry, Ledger
 from quantgrid.slurm.queue import Queue, Seen, name_of
+from quantgrid.wording import counted
 
 STOPPED = "stopped"
 CONTROLLER = "-controller"
@@ -18,11 +19,6 @@ LAUNCHED = "controller"
 _LOOK_EVERY_S = 1.0
 _GONE_WITHIN_S = 90.0
 """KillWait (30 s by default), and what slurmctld takes to say so."""
-
-
-def counted(jobs: int) -> str:
-    """So many jobs, as a person says it."""
-    return f"{jobs} job{'s' * (jobs != 1)}"
 
 
 def was_launched(root: Path) -> bool:
@@ -80,7 +76,7 @@ def end(root: Path, grace_s: float, tell: Callable[[str], object]) -> int:
     found = queue.live()
     if found:
         within_s = grace_s + _GONE_WITHIN_S
-        tell(f"Ending {counted(len(found))} in SLURM (up to {within_s:.0f} s).")
+        tell(f"Ending {counted(len(found), 'job')} in SLURM (up to {within_s:.0f} s).")
     jobs = [each.job for each in found]
     queue.cancel(jobs, "--state=PENDING")
     queue.cancel(jobs, f"--signal={'TERM' if grace_s else 'KILL'}")

@@ -187,7 +187,7 @@ def test_machines_go_on_when_snakemake_is_interrupted(desk: Desk, world: World) 
 
     assert len(world.alive) == 1
     assert len(world.calls) == calls  # nobody who typed Ctrl-C waits for anything
-    assert "Left 1 jobs on rented machines, which go on and cost money" in desk.said[-1]
+    assert "Left 1 job on rented machines, which go on and cost money" in desk.said[-1]
 
 
 def test_machines_are_ended_when_that_was_asked_for(desk: Desk, world: World) -> None:
@@ -287,7 +287,7 @@ def test_what_does_not_end_in_time_is_named(
     with caplog.at_level(logging.ERROR):
         desk.shutdown()
 
-    assert "1 leases are not over yet: base of receipts" in desk.said[-1]
+    assert "1 lease is not over yet: base of receipts" in desk.said[-1]
     assert not caplog.records
 
 

@@ -46,10 +46,10 @@ def test_leases_are_shown_when_some_are_open(
 
     line, money = capsys.readouterr().out.splitlines()
     assert line.split()[:5] == ["n0/rtn", "running", "on", "memory", "m7,"]
-    assert "m7, at n0/gptq, 1 jobs wait, 1 jobs ended" in line
+    assert "m7, at n0/gptq, 1 job in line, 1 job ended" in line
     assert "ends itself by 2096-10-02T07:06:40Z" in line
     assert money == (
-        "1 leases; $3.60 an hour now, up to $3.60 to come, $0.01 spent, $0.01 of it by our own "
+        "1 lease; $3.60 an hour now, up to $3.60 to come, $0.01 spent, $0.01 of it by our own "
         "measure until it is billed."
     )
 

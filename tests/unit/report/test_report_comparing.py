@@ -82,7 +82,7 @@ def test_one_fingerprint_with_two_numbers_is_told_when_seen() -> None:
 
     assert [pair.cell for pair in found.torn] == ["a0/none"]
     text = "\n".join(comparing.lines(found, ("one", "two"), 10))
-    assert "ONE FINGERPRINT, TWO NUMBERS: 1 cells; a0/none differs by +0.500000 (device)" in text
+    assert "ONE FINGERPRINT, TWO NUMBERS: 1 cell; a0/none differs by +0.500000 (device)" in text
     other = _table(_row("a0/none", 2.5, fingerprint="other"))
     assert comparing.compare(first, other).torn == ()
 
@@ -133,7 +133,7 @@ def test_diff_prints_both_forms_when_called(
     with pytest.raises(ConfigRefusal, match="no table to compare"):
         dispatch(["diff", "demo", names[0], "--root", str(tmp_path)])
 
-    assert "1 cells in both: 0 with equal loss, 1 with another one" in text
+    assert "1 cell in both: 0 with equal loss, 1 with another one" in text
     assert " +0.250000  a0/none" in text
     assert math.isclose(data["means"][0]["loss"], 0.25)
     assert data["pairs"][0]["cell"] == "a0/none"

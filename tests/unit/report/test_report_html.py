@@ -10,7 +10,7 @@ import pytest
 
 from quantgrid.errors import Refusal
 from quantgrid.forms import METHODS
-from quantgrid.report import answers, glossary, labels, laws, page, provenance, table
+from quantgrid.report import answers, glossary, labels, laws, page, provenance, spending, table
 from quantgrid.report.canvas import NARROW, WIDE
 from quantgrid.report.plots import PLOTS, svg
 from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
@@ -202,7 +202,35 @@ def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
 
     assert provenance.verdict_counts(grid) == {"VALID": 20, "INVALID": 1}
     assert "20 VALID" in text
-    assert "1 cells are SUSPECT or INVALID" in text
+    assert "1 cell is SUSPECT or INVALID" in text
+
+
+def test_page_says_why_when_no_cell_is_valid(tmp_path: Path) -> None:
+    """No heading without a word below it, and no table without a row."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    for record in records.values():
+        record["verdict"] = "SUSPECT"
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+
+    made = page_of(grid, read_wanted(wanted))
+
+    assert spoken(made).count("Nothing to show: no cell of this grid is VALID") == 3
+    bodies = re.findall(r"<tbody[^>]*>(.*?)</tbody>", made, flags=re.DOTALL)
+    assert [body for body in bodies if "<tr" not in body] == []
+    assert '<ul class="answer">\n</ul>' not in made
+
+
+def test_interruptions_are_the_same_wherever_they_are_counted(demo: Grid, wanted: Wanted) -> None:
+    """Those of a trunk that cells share are in provenance too, as in the table of what it took."""
+    ends = [{"attempt": f"t{n}", "end": end} for n, end in enumerate(("interrupted", "failed"))]
+    trunk = {"kind": "trunks", "platform": {"name": "local", "device": "cpu"}, "links": ends}
+
+    facts = dict(provenance.facts(demo, wanted, [trunk]))
+    (row,) = spending.sheet_of([*(cell.record for cell in demo.cells), trunk]).rows
+
+    assert facts["interruptions"] == ["1 interruption, 1 failed attempt"]
+    assert row[3].text == "1"
 
 
 def test_alarm_is_shown_when_one_recipe_has_two_manifests(tmp_path: Path) -> None:

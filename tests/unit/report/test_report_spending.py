@@ -33,7 +33,8 @@ def test_places_stand_apart_and_together_when_there_are_several() -> None:
     for record in some:
         record["platform"] = {**record["platform"], "name": "runpod", "device_name": "H100"}
         record["cost"] = {"usd": 1.25}
-        record["counters"] = {"links": 2, "interruptions": 1, "failures": 0}
+        record["links"] = [{**record["links"][0], "end": "interrupted"}]
+        record["weights"]["links"] = record["links"]
 
     rows = {row[0]: row[1:] for row in _rows(records)}
 

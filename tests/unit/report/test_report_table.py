@@ -133,7 +133,7 @@ def test_forms_share_the_verdict_of_their_base_when_it_is_worse(tmp_path: Path) 
 
     assert set(table["verdict"]) == {"INVALID"}
     assert set(table["loss"]) == {""}
-    assert table.loc["n0-t400k-s0/rtn-w3g32-noclip", "reason"] == "its base: planted"
+    assert table.loc["n0-t400k-s0/rtn-w3g32-noclip", "reason"] == "its base is INVALID: planted"
 
 
 def test_differences_are_named_when_cells_were_made_otherwise(tmp_path: Path) -> None:

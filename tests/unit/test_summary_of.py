@@ -1,0 +1,99 @@
+"""What a run's summary finds in a working copy: whose page it is, and which cells are doubted."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from core_parts import archive_in
+from quantgrid import atomic, layout, ledger, summary
+from quantgrid.lineage import Lineage, Science, trace
+from quantgrid.load import load_grid
+from quantgrid.plan import Plan
+from quantgrid.summary import Summary
+from quantgrid.wanted import source_of
+
+BASE = "n0-t20k-s0/none"
+
+
+@pytest.fixture(scope="module")
+def lineage(root: Path) -> Lineage:
+    """What the cells of the smoke grid are made from."""
+    return trace(load_grid(root, "smoke"), Science(root))
+
+
+class Desk:
+    """A working copy with every result, its table and its page."""
+
+    def __init__(self, root: Path, lineage: Lineage) -> None:
+        self.root, self.lineage = root, lineage
+        self.paths = [
+            root / each.format(grid="smoke") for each in (layout.PAGE, layout.TABLE, layout.LAWS)
+        ]
+        rows = {cell.id: lineage.cells[cell.id].fingerprint for cell in lineage.grid.every}
+        for cell in rows:
+            self.judge(cell, "VALID")
+            base, variant = cell.split("/")
+            atomic.publish(root / layout.RESULT.format(base=base, variant=variant), b"{}")
+        self.enter(rows)
+        page, table, laws = self.paths
+        atomic.publish(laws, b"law\n")
+        with table.open("w", newline="") as file:
+            csv.writer(file).writerow(["cell", "fingerprint", "verdict"])
+            csv.writer(file).writerows([cell, own, "VALID"] for cell, own in rows.items())
+        page.write_text(f"<meta {source_of(table, laws)}>")
+
+    def enter(self, rows: dict[str, str], **verdicts: str) -> None:
+        """A ledger that knows every cell."""
+        with (self.root / layout.LEDGER).open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(ledger.COLUMNS)
+            for cell, own in rows.items():
+                writer.writerow([cell, own, verdicts.get(cell, "VALID"), "local", "", ""])
+
+    def judge(self, cell: str, word: str) -> None:
+        """A verdict beside a result."""
+        base, variant = cell.split("/")
+        path = self.root / layout.VERDICT.format(base=base, variant=variant)
+        told = {"verdict": word, "fingerprint": self.lineage.cells[cell].fingerprint}
+        atomic.publish(path, json.dumps(told).encode())
+
+    def summary(self) -> Summary:
+        """At the end of a run that brought everything back from the archive."""
+        records = frozenset(stage.record for stage in self.lineage.cells.values())
+        plan = Plan(self.lineage, records, {}, tuple(self.lineage.grid.every))
+        store = archive_in(self.root).store
+        return summary.of(plan, self.root, store, is_done=True, is_rented=False)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, lineage: Lineage) -> Desk:
+    """A grid that is done."""
+    return Desk(tmp_path, lineage)
+
+
+def test_page_is_named_only_when_it_shows_what_is_here(desk: Desk) -> None:
+    """Not one of an earlier table, of an earlier verdict, or of other cells."""
+    page, table, _ = desk.paths
+    assert desk.summary().has_page
+    desk.judge(BASE, "INVALID")
+    assert not desk.summary().has_page
+    desk.judge(BASE, "VALID")
+    assert desk.summary().has_page
+    table.write_text(table.read_text() + "n9/none,f,VALID\n")
+    assert not desk.summary().has_page
+    page.unlink()
+    assert not desk.summary().has_page
+
+
+def test_forms_of_a_doubted_base_are_doubted_when_a_run_ends(desk: Desk, lineage: Lineage) -> None:
+    """As table, page, `why` and `status` say it."""
+    rows = {cell.id: lineage.cells[cell.id].fingerprint for cell in lineage.grid.every}
+    desk.enter(rows, **{BASE: "SUSPECT"})
+
+    told = dict(desk.summary().doubted)
+
+    assert {cell.partition("/")[0] for cell in told} == {BASE.partition("/")[0]}
+    assert set(told.values()) == {"SUSPECT"}
+    assert len(told) == 7

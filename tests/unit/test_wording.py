@@ -1,0 +1,58 @@
+"""Numbers agree with their nouns, and sentences of ours are taken apart where they were joined."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quantgrid.errors import Alarm, CorpusRefusal, DataFault, QuantgridError, Refusal
+from quantgrid.wording import agreeing, clause, counted, next_step
+
+_BARE = re.compile(r"\{[^{}]*\} (?:cells|jobs|leases|records|receipts|machines|links|failures)\b")
+_SHARES = re.compile(r"\} of \{|\{said\[|_done\}|:,\}|Only |LEASES|seen\.cells")
+"""Numbers that are a share of others, limits, or stand in a column of counts."""
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(0, "0 cells wait"), (1, "1 cell waits"), (1008, "1008 cells wait")]
+)
+def test_noun_and_verb_agree_with_their_number(number: int, told: str) -> None:
+    """Nobody reads that one cell wait."""
+    assert f"{counted(number, 'cell')} {agreeing(number, 'waits', 'wait')}" == told
+
+
+def test_plural_is_told_when_it_is_not_made_with_s() -> None:
+    """Of a noun that changes otherwise."""
+    assert [counted(number, "loss", "losses") for number in (1, 2)] == ["1 loss", "2 losses"]
+
+
+@pytest.mark.parametrize("kind", [Refusal, CorpusRefusal, DataFault, Alarm])
+@pytest.mark.parametrize("where", [None, "volume/corpora/a.b (old)", Path("/x/shard-00000.bin")])
+@pytest.mark.parametrize("numbers", [{}, {"expected": "8 files; all", "seen": "7 (of 8)"}])
+def test_sentence_gives_its_clause_and_its_next_step(
+    kind: type[QuantgridError], where: object, numbers: dict[str, str]
+) -> None:
+    """Whatever its parts hold, the first clause comes back alone."""
+    do = "Make it again: `snakemake corpus`.  Or look elsewhere."
+    said = str(kind("the shard v1.2 is short", where=where, do=do, **numbers))
+
+    assert clause(said) == "the shard v1.2 is short"
+    assert next_step(said) == do
+    assert next_step(str(kind("short", where=where))) == ""
+
+
+def test_text_that_is_no_sentence_of_ours_stays_whole() -> None:
+    """The words of a traceback are nobody's clause, and ask for nothing."""
+    assert clause("KeyError: 'lost (a). B'.") == "KeyError: 'lost (a). B'"
+    assert next_step("ValueError: no. Such scale") == ""
+
+
+def test_counts_are_told_by_the_one_function_that_knows_one(root: Path) -> None:
+    """No sentence of the plumbing puts a plural behind a number itself."""
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in sorted((root / "src/quantgrid").rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if _BARE.search(line) and not _SHARES.search(line)
+    ]
+    assert found == []
