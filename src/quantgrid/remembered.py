@@ -81,7 +81,8 @@ class Remembered(NamedTuple):
                 f"{what}: {clause(failure['message'])}",
                 seen=f"{failure['kind']} in stage {stage}, {failure['when']} on {failure['host']}",
                 where=failure["log"],
-                do=_way_on(owner, failure),
+                do=f"{_mend(failure)}`quantgrid retry {owner}` lets it be tried again; "
+                f"`quantgrid why {owner}` tells more.",
             )
 
     def _told(self, key: str, fingerprint: str | None = None) -> Failure | None:
@@ -94,8 +95,7 @@ class Remembered(NamedTuple):
         return None
 
 
-def _way_on(owner: str, failure: Failure) -> str:
-    """What the failure asked for first, where it asked for anything."""
-    if step := next_step(str(failure["message"])):
-        return f"{step} Then `quantgrid retry {owner}`; `quantgrid why {owner}` tells more."
-    return f"`quantgrid why {owner}` tells more; `quantgrid retry {owner}` tries it again."
+def _mend(failure: Failure) -> str:
+    """What the failure asked for, which comes first, where it asked for anything."""
+    step = next_step(str(failure["message"]))
+    return f"{step} Then " if step else ""

@@ -109,5 +109,6 @@ def test_remembered_refusal_is_told_in_one_sentence(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"refused: {CELL} failed before and would fail again (refusal): a shard is short; "
         "seen refusal in stage quantise, 2026-11-30T12:00:00Z on desk (logs/a.log). "
-        f"Make it again. Then `quantgrid retry {CELL}`; `quantgrid why {CELL}` tells more."
+        f"Make it again. Then `quantgrid retry {CELL}` lets it be tried again; "
+        f"`quantgrid why {CELL}` tells more."
     )
