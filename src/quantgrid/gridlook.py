@@ -92,9 +92,10 @@ def _local(
 def _first_wait(root: Path, lineage: Lineage, *, is_live: bool) -> str:
     """What the first job of a chain waits for."""
     recipe = lineage.grid.corpus
-    sentinel = layout.SENTINEL.format(corpus=recipe.name, fp=recipe.digest) if recipe else ""
-    if sentinel and not (root / sentinel).exists():
-        return f"the seal of {recipe.name}"
+    if recipe:
+        sentinel = root / layout.SENTINEL.format(corpus=recipe.name, fp=recipe.digest)
+        if not sentinel.exists():
+            return f"the seal of {recipe.name}"
     return "its turn" if is_live else "a controller: none runs here"
 
 
@@ -104,7 +105,7 @@ class _Bases(NamedTuple):
     lineage: Lineage
     rows: Mapping[tuple[str, str], Mapping[str, str]]
     archive: Archive
-    index: Set[str]
+    archived: Set[str]
     known: dict[str, Said | None]
 
     def said_of(self, base: str) -> Said | None:
@@ -119,7 +120,7 @@ class _Bases(NamedTuple):
             return None
         if row := self.rows.get((base, stage.fingerprint)):
             return Said(row["verdict"])
-        record = self.archive.find_record(stage.record) if stage.record in self.index else None
+        record = self.archive.find_record(stage.record) if stage.record in self.archived else None
         return judging.said_of(self.archive, record) if record else None
 
 
