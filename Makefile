@@ -19,7 +19,7 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 SNAKEMAKE := snakemake --profile profiles/local $(if $(filter-out demo,$(GRID)),--config grid=$(GRID))
-PYTEST := pytest --numprocesses 5 --dist loadscope
+PYTEST := pytest --numprocesses 6 --dist loadscope
 
 .PHONY: help run test nightly laws check fix setup bench profiles
 

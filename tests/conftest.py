@@ -14,7 +14,7 @@ from examples import NIGHTLY
 from rented_copy import gate, place
 from runpod_rig import runpod, runpod_double
 from s3_server import credentials, s3_address, seaweed
-from shares import Shares, import_a_part, longest_first
+from shares import Shares, import_a_part, in_turns
 from slurm_cluster import cluster, running_cluster
 from small_disk import small_disk
 
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if gpu and not _has_cuda_device():
         for item in gpu:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; this machine has none"))
-    items[:] = longest_first(items)
+    items[:] = in_turns(items)
 
 
 @pytest.hookimpl(optionalhook=True)

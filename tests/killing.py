@@ -38,10 +38,17 @@ if _STEP:
 
 @dataclass(frozen=True)
 class Killer:
-    """Runs a grid in a working copy and kills it with SIGKILL, as a power cut would."""
+    """Runs a grid in a working copy and kills it with SIGKILL, as a power cut would.
+
+    Args:
+        copy: The working copy.
+        grid: The grid.
+        targets: What is asked for; by default everything, the page too.
+    """
 
     copy: WorkingCopy
     grid: str = GRID
+    targets: tuple[str, ...] = ()
 
     def at_time(self, after_s: float) -> bool:
         """Start, kill everything after some seconds; whether it was still running."""
@@ -74,7 +81,7 @@ class Killer:
         command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
         with (self.copy / "killed.log").open("ab") as log:
             return Forked(
-                [*command, "--config", f"grid={self.grid}"],
+                [*command, *self.targets, "--config", f"grid={self.grid}"],
                 cwd=self.copy.root,
                 env={**os.environ, **environment},
                 stdout=log,

@@ -74,9 +74,9 @@ def free_ports(count: int) -> int:
     Each test worker looks in a range of its own: a port that is free now may be taken in a moment.
     All ranges end below 32,768, from where the kernel takes ports for whoever connects.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 5
-    lowest = 20_000 + worker * 510
-    for first in range(lowest + os.getpid() % 16 * 20, lowest + 500, 10):
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 6
+    lowest = 20_000 + worker * 420
+    for first in range(lowest + os.getpid() % 16 * 20, lowest + 410, 10):
         if all(_is_free(first + step + far) for step in range(count) for far in (0, 10_000)):
             return first
     raise AssertionError("no free ports")

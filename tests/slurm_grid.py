@@ -15,16 +15,18 @@ from typing import Any
 import pytest
 
 from slurm_cluster import BOUND_S, Cluster
-from working_copy import NONE, RTN, Outcome, WorkingCopy, grid_file, lay
+from working_copy import NONE, RTN, Outcome, WorkingCopy, grid_file, lay, table
 
+TWO = "two"
+"""The grid of two cells; nothing asks for its page."""
 SMALL = ("tmpdir=None", "mem_mb=200", "runtime=10")
 """What a job of a test asks for: the nodes pretend to have 6,000 MB and four cores each."""
 
 
-def laid(root: Path, *, light: bool = True, grace_s: int = 5) -> WorkingCopy:
+def laid(root: Path, *, grace_s: int = 5, sealed: WorkingCopy | None = None) -> WorkingCopy:
     """A working copy with a grid of two cells, for a cluster whose KillWait is 5 s."""
-    copy = lay(root, light=light)
-    (copy / "config/grids/two.yaml").write_text(grid_file(NONE, RTN))
+    copy = lay(root, light=True, sealed=sealed)
+    (copy / f"config/grids/{TWO}.yaml").write_text(grid_file(NONE, RTN))
     copy.edit("config/platforms/slurm.yaml", "grace_s: 30", f"grace_s: {grace_s}")
     return copy
 
@@ -37,9 +39,10 @@ def gated(copy: WorkingCopy, monkeypatch: pytest.MonkeyPatch) -> Path:
     return gate
 
 
-def command(*arguments: str, grid: str = "two", resources: tuple[str, ...] = SMALL) -> list[str]:
+def command(*arguments: str, grid: str = TWO, resources: tuple[str, ...] = SMALL) -> list[str]:
     """Snakemake with the profile of the lab host, and the haste of a test."""
     program = [sys.executable, "-m", "snakemake", "--profile", "profiles/slurm"]
+    program += [table(TWO)] if grid == TWO else []
     haste = ["--labslurm-ask-s", "1", "--latency-wait", "20", "--jobs", "8"]
     asked = ["--default-resources", *resources] if resources else []
     return [*program, *haste, *asked, *arguments, "--config", f"grid={grid}"]

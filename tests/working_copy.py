@@ -120,8 +120,14 @@ class WorkingCopy:
             os.utime(path, (now_s - age_s / 100,) * 2, follow_symlinks=False)
 
 
-def lay(root: Path, *, light: bool) -> WorkingCopy:
-    """Lay a fresh working copy; with `light`, the science costs nothing."""
+def lay(root: Path, *, light: bool, sealed: WorkingCopy | None = None) -> WorkingCopy:
+    """Lay a fresh working copy; with `light`, the science costs nothing.
+
+    Args:
+        root: Where it is.
+        light: Whether the scripts are those that cost nothing.
+        sealed: A copy whose corpus is sealed, which then is so here too; nothing by default.
+    """
     for part in PARTS:
         source = PROJECT / part
         target = root / part
@@ -136,6 +142,8 @@ def lay(root: Path, *, light: bool) -> WorkingCopy:
         for script in LIGHT.glob("*.py"):
             shutil.copy(script, root / "scripts" / script.name)
         WorkingCopy(root).edit("config/platforms/local.yaml", "warm: true", "warm: false")
+    for part in ("volume", "receipts") if sealed else ():
+        shutil.copytree(sealed / part, root / part)
     return WorkingCopy(root)
 
 
@@ -153,6 +161,11 @@ blocks:
 """
 
 
+def table(grid: str = GRID) -> str:
+    """The target that is all cells of a grid and no page, which costs as much as they do."""
+    return f"results/{grid}.csv"
+
+
 def numbers(copy: WorkingCopy, grid: str) -> dict[str, Any]:
     """All that must depend neither on interruptions nor on the place: results, files, the table."""
     found: dict[str, Any] = {}
@@ -161,7 +174,7 @@ def numbers(copy: WorkingCopy, grid: str) -> dict[str, Any]:
         weights = record["weights"]
         found[record["cell"]] = [record["fingerprint"], record["results"]]
         found[f"{record['cell']} weights"] = [weights["results"], weights["blobs"]]
-    with (copy / f"results/{grid}.csv").open(newline="") as file:
+    with (copy / table(grid)).open(newline="") as file:
         rows = list(csv.DictReader(file))
     found["table"] = [{k: v for k, v in row.items() if k not in OF_A_RUN} for row in rows]
     found["blobs"] = sorted(path.name for path in (copy / "archive/blobs").iterdir())
@@ -200,6 +213,13 @@ def once(
 def run_light(root: Path, grid: str = GRID) -> WorkingCopy:
     """A working copy with light science whose grid is complete."""
     return run_whole(root, grid, light=True, timeout_s=280)
+
+
+def run_corpus(root: Path) -> WorkingCopy:
+    """A working copy whose corpus is sealed, and no cell made."""
+    copy = lay(root, light=True)
+    copy.snakemake("corpus", grid=FEW, timeout_s=280)
+    return copy
 
 
 def run_whole(root: Path, grid: str, *, light: bool, timeout_s: float = 2400) -> WorkingCopy:

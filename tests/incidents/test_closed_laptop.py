@@ -9,6 +9,7 @@ controller itself run on the platform.
 """
 
 from rented_copy import RATES, Gate, RentedCopy
+from working_copy import table
 
 
 def test_coordinator_goes_on_alone_and_brings_its_log_home(place: RentedCopy, gate: Gate) -> None:
@@ -23,5 +24,5 @@ def test_coordinator_goes_on_alone_and_brings_its_log_home(place: RentedCopy, ga
     assert "3/3 cells" in place.quantgrid("attach").text
     assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
     assert len(place.double.machines()) == 3
-    assert "restore 3, make 0" in place.snakemake().text
+    assert "restore 3, make 0" in place.snakemake(table("waiting")).text
     place.assert_paid()

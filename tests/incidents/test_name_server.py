@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rented_copy import RATES, add_waiting, rented
+from working_copy import table
 
 FACTOR = 50.0
 AWAY_S = 600 / FACTOR
@@ -21,7 +22,7 @@ def test_jobs_are_untouched_when_the_platform_cannot_be_reached(tmp_path: Path) 
     """The platform is away for ten nominal minutes: no job is cancelled, started twice or lost."""
     with rented(tmp_path, factor=FACTOR) as place:
         gate = add_waiting(place.copy, RATES)
-        with place.running() as controller:
+        with place.running(*place.command, table("waiting")) as controller:
             gate.await_starts(2)
             place.double.crash()
             with pytest.raises(Exception, match="timed out"):

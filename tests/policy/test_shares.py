@@ -23,6 +23,18 @@ def test_longest_share_comes_first_when_tests_are_sorted() -> None:
     assert len({shares.share_of(test.nodeid) for test in tests}) == 3
 
 
+def test_shares_that_wait_and_that_compute_take_turns_when_tests_are_given_away() -> None:
+    """Each kind longest first, tests of a share together, and both kinds end at the same time."""
+    waiting = [f"workflow/test_chain.py::{name}" for name in "abcd"]  # each test is a share
+    computing = [f"unit/quantlm/test_gptq.py::{name}" for name in "ab"]
+    computing += [f"unit/report/test_new.py::{name}" for name in "ab"]
+    tests = [_Test(f"tests/{name}") for name in (*computing, *waiting)]
+
+    found = [test.nodeid.removeprefix("tests/") for test in shares.in_turns(tests)]
+
+    assert found == [waiting[0], *computing[:2], *waiting[1:], *computing[2:]]
+
+
 class _Test:
     def __init__(self, nodeid: str) -> None:
         self.nodeid = nodeid

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import FEW, WorkingCopy, lay, once, run_light, run_whole
+from working_copy import FEW, WorkingCopy, lay, once, run_corpus, run_light, run_whole
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> WorkingCopy:
     """A fresh working copy with light science."""
     return lay(tmp_path / "copy", light=True)
+
+
+@pytest.fixture(scope="session")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> WorkingCopy:
+    """A working copy whose corpus is sealed, for tests of what comes after; nobody changes it."""
+    return once(tmp_path_factory, "sealed", run_corpus)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import pytest
 from quantgrid import ledger
 from s3_proxy import proxy
 from s3_server import Server
-from working_copy import FEW, WorkingCopy, aim, lay
+from working_copy import FEW, WorkingCopy, aim, lay, table
 
 pytestmark = pytest.mark.timeout(900)  # of several runs of a grid, each job with a bucket
 
@@ -21,9 +21,8 @@ def _restore(first: WorkingCopy, grid: str, count: int, address: str, root: Path
     folded = second.quantgrid("archive", "fold", "--grid", grid)
     assert f"folded {count} results" in folded.text
     assert set(second.look(grid=grid).jobs) <= {"table", "report"}
-    second.snakemake(grid=grid)
-    table = f"results/{grid}.csv"
-    assert (second / table).read_bytes() == (first / table).read_bytes()
+    second.snakemake(table(grid), grid=grid)
+    assert (second / table(grid)).read_bytes() == (first / table(grid)).read_bytes()
     assert len(ledger.read(second / "ledger.csv")) == count
     return second
 
@@ -56,16 +55,16 @@ def test_grid_in_a_bucket_is_run_and_restored(
     """Every job deposits into a real server."""
     first = lay(tmp_path / "first", light=True)
     aim(first, s3_address)
-    first.snakemake(grid=grid, timeout_s=3000)
+    first.snakemake(table(grid), grid=grid, timeout_s=3000)
     assert f"{count} current" in first.look(grid=grid).plan
     _restore(first, grid, count, s3_address, tmp_path / "second")
 
 
 def test_bucket_is_refused_when_it_is_the_twin_of_another(
-    few: WorkingCopy, seaweed: Server, credentials: None, tmp_path: Path
+    few: WorkingCopy, sealed: WorkingCopy, seaweed: Server, credentials: None, tmp_path: Path
 ) -> None:
     """Two buckets of one name at two endpoints, each refused where the other is meant."""
-    copy = lay(tmp_path / "mine", light=True)
+    copy = lay(tmp_path / "mine", light=True, sealed=sealed)
     first = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
     other = seaweed.address("shared", f"twin-{os.urandom(4).hex()}")
     aim(copy, first)
@@ -80,10 +79,10 @@ def test_bucket_is_refused_when_it_is_the_twin_of_another(
 
 
 def test_finished_cell_is_not_trained_again_when_the_listing_is_stale(
-    seaweed: Server, s3_address: str, tmp_path: Path
+    seaweed: Server, s3_address: str, sealed: WorkingCopy, tmp_path: Path
 ) -> None:
     """A plan from a listing that lacks a record costs a look at the record, and no training."""
-    copy = lay(tmp_path / "copy", light=True)
+    copy = lay(tmp_path / "copy", light=True, sealed=sealed)
     result = "results/n0-t20k-s0/none/result.json"
     place = s3_address.partition("?")[0]
     with proxy(seaweed.port) as between:

@@ -9,7 +9,7 @@ import pytest
 
 from quantgrid import layout
 from working_copy import FEW as GRID
-from working_copy import Outcome, WorkingCopy, lay
+from working_copy import Outcome, WorkingCopy, lay, table
 
 DAYS = 6
 DAY_S = 6
@@ -17,9 +17,9 @@ DAY_S = 6
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> WorkingCopy:
-    """A working copy with a grid of three cells."""
-    return lay(tmp_path / "copy", light=True)
+def copy(tmp_path: Path, sealed: WorkingCopy) -> WorkingCopy:
+    """A working copy with a grid of three cells, whose corpus is sealed."""
+    return lay(tmp_path / "copy", light=True, sealed=sealed)
 
 
 def cap(copy: WorkingCopy) -> None:
@@ -44,7 +44,7 @@ def test_trunk_of_six_days_ends_under_a_cap_of_one(
     cap(copy)
     monkeypatch.setenv("LIGHT_WORK_S", str(DAYS * DAY_S))
 
-    seen = copy.snakemake(grid=GRID)
+    seen = copy.snakemake(table(GRID), grid=GRID)
 
     record = trunk_record(copy)
     links = record["links"]
@@ -93,7 +93,7 @@ def test_script_that_never_saves_stops_after_two_links(
 
     monkeypatch.delenv("LIGHT_WORK_S")
     assert "1 of 1 failure forgotten" in copy.quantgrid("retry", owner).text
-    copy.snakemake(grid=GRID)
+    copy.snakemake(table(GRID), grid=GRID)
     assert "Nothing" in copy.quantgrid("why", cells[0], "--grid", GRID).text
 
 

@@ -15,7 +15,7 @@ import pytest
 from forked import Forked
 from quantgrid.archive import Archive
 from quantgrid.store import open_store
-from working_copy import FEW, WorkingCopy, aim, lay
+from working_copy import FEW, WorkingCopy, aim, lay, table
 
 BOUND_S = 240.0
 TTL_S = 6
@@ -35,9 +35,11 @@ if gate.is_dir():
 """A stage leaves a trace of each start, and waits at a gate if its controller has one."""
 
 
-def clone(root: Path, archive: Path, *, ttl_s: int = TTL_S) -> WorkingCopy:
+def clone(
+    root: Path, archive: Path, *, ttl_s: int = TTL_S, sealed: WorkingCopy | None = None
+) -> WorkingCopy:
     """A working copy that shares nothing with others but the archive."""
-    copy = lay(root, light=True)
+    copy = lay(root, light=True, sealed=sealed)
     copy.edit("config/config.yaml", "archive: archive", f"archive: {archive}")
     copy.edit("config/platforms/local.yaml", "hold_ttl_s: 120", f"hold_ttl_s: {ttl_s}")
     held = HELD.replace('os.environ["HELD_TRACE"]', repr(str(archive.parent / "trace")))
@@ -53,10 +55,11 @@ def computed(archive: Path) -> Counter[str]:
 
 
 def start(copy: WorkingCopy, *config: str, grid: str = FEW, gate: Path | None = None) -> Forked:
-    """Start a controller in a process group of its own."""
+    """Start a controller of all cells in a process group of its own."""
+    asked = [table(grid), "--config", f"grid={grid}", *config]
     with (copy / "said").open("w") as file:
         return Forked(
-            [sys.executable, "-m", "snakemake", *PROFILE, "--config", f"grid={grid}", *config],
+            [sys.executable, "-m", "snakemake", *PROFILE, *asked],
             cwd=copy.root,
             env={**os.environ, **({"HELD_GATE": str(gate)} if gate else {})},
             stdout=file,
@@ -148,11 +151,15 @@ def test_each_cell_of_the_demo_is_computed_once_when_the_archive_is_a_bucket(
 
 
 @pytest.mark.timeout(600)
-def test_cells_are_left_out_when_somebody_else_computes_them(tmp_path: Path) -> None:
+def test_cells_are_left_out_when_somebody_else_computes_them(
+    tmp_path: Path, sealed: WorkingCopy
+) -> None:
     """The plan counts them and says who; nothing fails, and the next run folds them."""
     archive, gate = tmp_path / "archive", tmp_path / "gate"
     gate.mkdir()
-    one, two = (clone(tmp_path / name, archive, ttl_s=120) for name in ("one", "two"))
+    one, two = (
+        clone(tmp_path / name, archive, ttl_s=120, sealed=sealed) for name in ("one", "two")
+    )
     first = start(one, gate=gate)
     wait_for((gate / "began").exists)
 
@@ -164,16 +171,18 @@ def test_cells_are_left_out_when_somebody_else_computes_them(tmp_path: Path) -> 
     assert not (two / "results/three.csv").exists()
     (gate / "open").touch()
     assert first.wait(BOUND_S) == 0
-    assert two.snakemake(grid=FEW).plan.endswith("stale 0")
+    assert two.snakemake(table(FEW), grid=FEW).plan.endswith("stale 0")
     assert (two / "results/three.csv").read_bytes() == (one / "results/three.csv").read_bytes()
 
 
 @pytest.mark.timeout(600)
-def test_cells_are_taken_over_when_their_holder_was_killed(tmp_path: Path) -> None:
+def test_cells_are_taken_over_when_their_holder_was_killed(
+    tmp_path: Path, sealed: WorkingCopy
+) -> None:
     """After the time-to-live the other clone computes what the dead one held; tokens tell it."""
     archive, gate = tmp_path / "archive", tmp_path / "gate"
     gate.mkdir()
-    one, two = (clone(tmp_path / name, archive, ttl_s=15) for name in ("one", "two"))
+    one, two = (clone(tmp_path / name, archive, ttl_s=15, sealed=sealed) for name in ("one", "two"))
     first = start(one, gate=gate)
     wait_for((gate / "began").exists)
     second = start(two, "on_held=wait")
@@ -188,12 +197,14 @@ def test_cells_are_taken_over_when_their_holder_was_killed(tmp_path: Path) -> No
 
 
 @pytest.mark.timeout(600)
-def test_nothing_is_published_when_its_holder_was_frozen_too_long(tmp_path: Path) -> None:
+def test_nothing_is_published_when_its_holder_was_frozen_too_long(
+    tmp_path: Path, sealed: WorkingCopy
+) -> None:
     """A runner that was stopped past its time-to-live and goes on is refused at its record."""
     archive, gate = tmp_path / "archive", tmp_path / "gate"
     gate.mkdir()
-    one, two = (clone(tmp_path / name, archive) for name in ("one", "two"))
-    first = start(one, "select=seed=0", gate=gate)
+    one, two = (clone(tmp_path / name, archive, sealed=sealed) for name in ("one", "two"))
+    first = start(one, gate=gate)
     wait_for((gate / "began").exists)
     frozen = runners(one)
     assert frozen

@@ -17,9 +17,11 @@ import yaml
 from killing import Killer
 from own_parts import PROJECT, wait_until
 from quantgrid import layout
-from working_copy import WorkingCopy, lay
+from working_copy import WorkingCopy, lay, table
 
 GRID = "mine"
+CELLS_ONLY = table(GRID)
+"""What is asked for where the page is not the point."""
 MODELS = {
     "models": ["n0"],
     "tokens": [20_000],
@@ -73,12 +75,12 @@ def test_own_cells_reach_table_and_page_when_the_grid_is_run(tmp_path: Path) -> 
     assert chosen.text.split() == ["results/line-lr0p02-steps30-s1/own/result.json"]
     copy.snakemake(grid=GRID)
 
-    table = rows(copy)
-    assert [row["cell"] for row in table] == [
+    shown = rows(copy)
+    assert [row["cell"] for row in shown] == [
         f"line-lr{lr}-steps30-s{seed}/own" for lr in ("0p02", "0p1") for seed in (0, 1)
     ]
-    assert [(row["lr"], row["steps"], row["seed"]) for row in table][1] == ("0.02", "30", "1")
-    assert all(0 < float(row["loss"]) < 3 for row in table)
+    assert [(row["lr"], row["steps"], row["seed"]) for row in shown][1] == ("0.02", "30", "1")
+    assert all(0 < float(row["loss"]) < 3 for row in shown)
     page = (copy / f"results/{GRID}.html").read_text()
     assert page.count("steps30") >= 4
     assert "Published laws" not in page
@@ -89,7 +91,7 @@ def test_own_cells_reach_table_and_page_when_the_grid_is_run(tmp_path: Path) -> 
 def test_own_cells_are_restored_and_staled_when_files_change(tmp_path: Path) -> None:
     """The archive restores a lost result; another code makes the cell stale and is made anew."""
     copy = laid(tmp_path, blocks={"line": line(lr=[0.1], steps=[5])})
-    copy.snakemake(grid=GRID)
+    copy.snakemake(CELLS_ONLY, grid=GRID)
     shutil.rmtree(copy / "results")
     assert "restore 2, make 0" in copy.look(grid=GRID).plan
 
@@ -108,10 +110,10 @@ def test_grid_shows_both_when_models_and_programs_are_declared(tmp_path: Path) -
 
     copy.snakemake(grid=GRID)
 
-    table = rows(copy)
-    assert [row["method"] for row in table] == ["none", "rtn", "", ""]
-    assert [row["lr"] for row in table] == ["", "", "0.1", "0.1"]
-    assert all(row["loss"] for row in table)
+    shown = rows(copy)
+    assert [row["method"] for row in shown] == ["none", "rtn", "", ""]
+    assert [row["lr"] for row in shown] == ["", "", "0.1", "0.1"]
+    assert all(row["loss"] for row in shown)
     page = (copy / f"results/{GRID}.html").read_text()
     assert "Programs of their own" in page
     assert "line-lr0p1-steps5-s1" in page
@@ -133,7 +135,7 @@ def test_program_reads_the_sealed_corpus_when_it_asks_for_it(tmp_path: Path) -> 
         "print('shards', len(list(pathlib.Path(sys.argv[1]).glob('shard-*.npy'))))\n"
     )
 
-    copy.snakemake(grid=GRID)
+    copy.snakemake("results/count-s0/own/result.json", grid=GRID)
 
     record = json.loads((copy / "results/count-s0/own/result.json").read_text())
     assert record["results"]["shards"] == record["receipt"]["verified_shards"] > 1
@@ -166,7 +168,7 @@ def _python(command: str) -> list[str]:
 def calm(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str]]:
     """The table of the slow line without any disturbance."""
     copy = laid(tmp_path_factory.mktemp("calm") / "copy", blocks={"line": slow_line()})
-    copy.snakemake(grid=GRID)
+    copy.snakemake(CELLS_ONLY, grid=GRID)
     return rows(copy)
 
 
@@ -175,11 +177,11 @@ def test_results_are_equal_when_everything_is_killed_at_checkpoints(
 ) -> None:
     """SIGKILL of controller, runner and program, twice; then the same command again."""
     copy = laid(tmp_path / "copy", blocks={"line": slow_line()})
-    killer = Killer(copy, GRID)
+    killer = Killer(copy, GRID, (CELLS_ONLY,))
 
     assert killer.at_step("kept/1/", tmp_path / "hook")
     assert killer.at_step("kept/3/", tmp_path / "hook")
-    copy.snakemake(grid=GRID)
+    copy.snakemake(CELLS_ONLY, grid=GRID)
 
     assert rows(copy) == calm
     assert "going on from checkpoint" in logs(copy)
@@ -193,7 +195,7 @@ def test_results_are_equal_when_the_controller_is_interrupted(
     command = [sys.executable, "-m", "snakemake", "--profile", "profiles/local"]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
-            [*command, "--config", f"grid={GRID}"],
+            [*command, CELLS_ONLY, "--config", f"grid={GRID}"],
             cwd=copy.root,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -205,7 +207,7 @@ def test_results_are_equal_when_the_controller_is_interrupted(
         process.wait(timeout=180)
 
     assert process.returncode != 0
-    copy.snakemake(grid=GRID)
+    copy.snakemake(CELLS_ONLY, grid=GRID)
     assert rows(copy) == calm
     assert "going on from checkpoint" in logs(copy)
 
@@ -213,14 +215,14 @@ def test_results_are_equal_when_the_controller_is_interrupted(
 def test_gpt_trainer_gives_equal_numbers_when_killed_and_resumed(tmp_path: Path) -> None:
     """A one-file trainer with argparse and its own checkpoint, never edited, bit for bit."""
     block = shipped("gpt")
-    short = "--max-iters 200 --eval-interval 40 --eval-iters 2"
+    short = "--max-iters 60 --eval-interval 20 --eval-iters 2"
     block |= {"axes": {"lr": [0.003]}, "arguments": f"{block['arguments']} {short}"}
     quiet = laid(tmp_path / "quiet", blocks={"gpt": block})
-    quiet.snakemake(grid=GRID)
+    quiet.snakemake(CELLS_ONLY, grid=GRID)
     copy = laid(tmp_path / "copy", blocks={"gpt": block})
 
-    assert Killer(copy, GRID).at_step("kept/2/", tmp_path / "hook")
-    copy.snakemake(grid=GRID)
+    assert Killer(copy, GRID, (CELLS_ONLY,)).at_step("kept/2/", tmp_path / "hook")
+    copy.snakemake(CELLS_ONLY, grid=GRID)
 
     assert rows(copy) == rows(quiet)
     assert "resumed at iter" in logs(copy)

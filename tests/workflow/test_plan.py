@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from working_copy import CELLS, FEW, WorkingCopy
+from working_copy import CELLS, FEW, WorkingCopy, table
 
 BASE = "n0-t20k-s0"
 RTN4 = f"{BASE}/rtn-w4row-noclip"
@@ -76,7 +76,7 @@ def test_results_are_restored_byte_for_byte_when_deleted(made: WorkingCopy) -> N
 
     assert seen.jobs == {"fold": CELLS, "table": 1, "report": 1}
     assert f"0 current, restore {CELLS}, make 0" in seen.plan
-    made.snakemake()
+    made.snakemake(table())
     assert before == {name: (made / name).read_bytes() for name in kept}
 
 
@@ -124,19 +124,19 @@ def test_clone_trains_nothing_when_the_archive_is_full(made: WorkingCopy, *, kep
 
 def test_table_is_made_again_when_it_shows_other_results(made: WorkingCopy) -> None:
     """A table of other fingerprints is made again, however new it is; so is its page."""
-    table = made / "results/smoke.csv"
+    rows = made / table()
     shown = made.root / "plan/smoke.json"
     fingerprint = json.loads(shown.read_bytes())["cells"][RTN4]
-    table.write_text(table.read_text().replace(fingerprint, "0" * 64))
-    os.utime(table, (time.time() + 5,) * 2)
+    rows.write_text(rows.read_text().replace(fingerprint, "0" * 64))
+    os.utime(rows, (time.time() + 5,) * 2)
 
     assert made.look().jobs == {"table": 1, "report": 1}
 
 
 def test_page_is_made_again_when_it_shows_another_table(made: WorkingCopy) -> None:
     """A newer table that is not the one of the page makes the page again, and nothing else."""
-    table = made / "results/smoke.csv"
-    table.write_text(table.read_text() + "\n")
+    rows = made / table()
+    rows.write_text(rows.read_text() + "\n")
 
     assert made.look().jobs == {"report": 1}
 
@@ -314,22 +314,22 @@ def test_old_results_return_from_the_archive_when_a_change_is_undone(few: Workin
     """Records of another science stay archived and leave the table; undone, they are restored."""
     module = few / "src/quantlm/methods/rtn.py"
     original = module.read_text()
-    table, before = few / f"results/{FEW}.csv", archived(few, "cells")
-    shown = table.read_bytes()
+    rows, before = few / table(FEW), archived(few, "cells")
+    shown = rows.read_bytes()
     module.write_text(original + "\nCHANGED = 1\n")
-    few.snakemake(grid=FEW)
+    few.snakemake(table(FEW), grid=FEW)
 
     after = archived(few, "cells")
     assert set(before) < set(after)
     assert len(before) + 1 == len(after)
     (old,) = [path.parent.name for path in before if "/rtn-" in str(path)]
     assert old in shown.decode()
-    assert old not in table.read_text()
+    assert old not in rows.read_text()
 
     module.write_text(original)
     assert few.look(grid=FEW).jobs == {"fold": 1, "table": 1, "report": 1}
-    few.snakemake(grid=FEW)
-    assert table.read_bytes() == shown
+    few.snakemake(table(FEW), grid=FEW)
+    assert rows.read_bytes() == shown
 
 
 def test_only_evaluations_are_planned_when_the_evaluation_changes(few: WorkingCopy) -> None:

@@ -12,8 +12,10 @@ import pytest
 from quantgrid.rental.port import find_name
 from quantgrid.rental.tasks import done_words
 from rented_copy import RATES, Gate, RentedCopy, add_waiting, rented
-from working_copy import CELLS, FEW, GRID, SIZES, WorkingCopy, lay
+from working_copy import CELLS, FEW, GRID, SIZES, WorkingCopy, lay, table
 
+WAITING = table("waiting")
+"""What is asked for where the page is not the point."""
 TIMES = ("wall_s", "cpu_s", "platform", "device")
 
 
@@ -104,7 +106,7 @@ def _kill_again_and_again(
                 controller.wait(moments.uniform(*between_s))
             os.killpg(controller.pid, signal.SIGKILL)
     gate.open()
-    place.snakemake()
+    place.snakemake(WAITING)
 
     assert gate.starts() == dict.fromkeys(map(str, RATES), 1)
     assert len(rows(place.copy, "waiting")) == len(RATES)
@@ -146,9 +148,9 @@ FAULTS = [
 
 def _all_done(place: RentedCopy, rates: list[float]) -> None:
     """Ask for a grid again and again until it is done, on a platform that fails in every way."""
-    ended = [place.snakemake(code=None, timeout_s=1900)]
+    ended = [place.snakemake(WAITING, code=None, timeout_s=1900)]
     while ended[-1].code and len(ended) < 6:
-        ended.append(place.snakemake(code=None, timeout_s=1900))
+        ended.append(place.snakemake(WAITING, code=None, timeout_s=1900))
     assert ended[-1].code == 0, ended[-1].text[-3000:]
     place.double.change(nemesis={"rate": 0.0, "seed": 0, "kinds": []})
     place.quantgrid("stop")

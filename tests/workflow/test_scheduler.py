@@ -7,7 +7,7 @@ from snakemake.persistence import PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 
 from quantgrid.pace import PLAINLY, SERIALIZED, look_only_when_needed
-from working_copy import FEW, WorkingCopy
+from working_copy import FEW, WorkingCopy, table
 
 
 def test_scheduler_has_a_limit_to_take_away_when_snakemake_is_new() -> None:
@@ -33,9 +33,10 @@ def test_scheduler_has_no_limit_when_jobs_run_here(few: WorkingCopy) -> None:
     tell = 'onsuccess:\n    print("limit:", workflow.scheduler.job_rate_limiter)\n'
     tell += '    import sys\n    print("pandas:", "pandas" in sys.modules)\n'
     snakefile.write_text(f"{snakefile.read_text()}\n\n{tell}")
-    next((few / "results").glob("*/*/result.json")).unlink()
+    lost = next((few / "results").glob("*/*/result.json"))
+    lost.unlink()
 
-    said = few.snakemake(grid=FEW).text
+    said = few.snakemake(str(lost.relative_to(few.root)), grid=FEW).text
     assert "limit: None" in said
     assert "pandas: False" in said
 
@@ -46,9 +47,9 @@ def test_result_is_restored_when_it_was_torn(few: WorkingCopy) -> None:
     whole = torn.read_bytes()
     torn.write_bytes(whole[:100])
 
-    assert "restore 1, make 0" in few.snakemake(grid=FEW).plan
+    assert "restore 1, make 0" in few.snakemake(table(FEW), grid=FEW).plan
     assert torn.read_bytes() == whole
-    assert few.look(grid=FEW).jobs == {}
+    assert few.look(table(FEW), grid=FEW).jobs == {}
 
 
 def test_result_is_restored_when_it_was_edited(few: WorkingCopy) -> None:
@@ -57,5 +58,5 @@ def test_result_is_restored_when_it_was_edited(few: WorkingCopy) -> None:
     whole = edited.read_bytes()
     edited.write_bytes(whole.replace(b'"stage": "evaluate"', b'"stage": "elsewhere"'))
 
-    assert "restore 1, make 0" in few.snakemake(grid=FEW).plan
+    assert "restore 1, make 0" in few.snakemake(table(FEW), grid=FEW).plan
     assert edited.read_bytes() == whole

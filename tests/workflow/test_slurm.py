@@ -38,10 +38,10 @@ def test_grid_on_slurm_equals_local_bit_for_bit(
 
 
 def test_cells_start_once_when_controllers_are_killed(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGKILL while a job runs, and again before it finishes unseen: adopted, never doubled."""
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
@@ -62,10 +62,10 @@ def test_cells_start_once_when_controllers_are_killed(
 
 
 def test_job_goes_on_when_a_person_interrupts(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C detaches; the same command follows the same job again."""
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "work/slurm").glob("*trunk*.start")), copy)
@@ -82,10 +82,10 @@ def test_job_goes_on_when_a_person_interrupts(
 
 
 def test_chain_of_jobs_makes_one_result_and_uses_no_retry(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two days under a cap of one: each link is a new SLURM job, and none is a failure."""
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     shorten(copy)
     monkeypatch.setenv("LIGHT_WORK_S", str(2 * DAY_S))
 
@@ -99,13 +99,13 @@ def test_chain_of_jobs_makes_one_result_and_uses_no_retry(
 
 
 def test_grid_completes_when_daemons_of_slurm_go_and_come(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Accounting is gone all the time, slurmctld for a while: nothing is lost or started twice.
 
     Nobody asks accounting whether the account of a job exists: sbatch knows.
     """
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     gate = gated(copy, monkeypatch)
     cluster.kill("slurmdbd")
     with controller(copy, resources=(*SMALL, "slurm_account=lab")) as process:
@@ -117,7 +117,7 @@ def test_grid_completes_when_daemons_of_slurm_go_and_come(
         assert process.wait(timeout=120) == 0
 
     cluster.start("slurmdbd")
-    until(lambda: starts(cluster, copy).total() >= 5, copy)  # slurmctld hands over what it kept
+    until(lambda: starts(cluster, copy).total() >= 3, copy)  # slurmctld hands over what it kept
     counted = starts(cluster, copy)
     assert set(counted.values()) == {1}, f"{counted}\n{(copy / 'said').read_text()}"
 
@@ -132,14 +132,14 @@ sys.exit(1)
 
 
 def test_job_is_found_when_the_answer_of_sbatch_is_lost(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Applied, but the reply was lost: it is looked for by its token, also before it begins.
 
     sinfo does not answer at all, and nobody needs it: SLURM knows its own default partition.
     What the profile asks for is enough; memory is what the size of the model says.
     """
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     shim = tmp_path / "bin/sbatch"
     shim.parent.mkdir()
     (shim.parent / "sinfo").write_text("#!/bin/sh\nexit 1\n")
@@ -158,10 +158,10 @@ def test_job_is_found_when_the_answer_of_sbatch_is_lost(
 
 
 def test_job_that_somebody_cancels_stays_cancelled(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`scancel` is a person's will: the cell fails with that sentence, and its state is kept."""
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "volume/state").glob("*/*/*.links.json")), copy)

@@ -15,10 +15,10 @@ TRUNK = "receipts/trunk/n0-s0/16384"
 
 
 def test_stop_ends_every_job_and_keeps_its_state(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, tmp_path: Path, sealed: WorkingCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller first, then its jobs, which save and leave; the next run goes on."""
-    copy = laid(tmp_path / "copy")
+    copy = laid(tmp_path / "copy", sealed=sealed)
     gate = gated(copy, monkeypatch)
     with controller(copy) as process:
         until(lambda: list((copy / "volume/state").glob("*/*/*.link.json")), copy)

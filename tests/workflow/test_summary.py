@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from detached import await_true
-from working_copy import FEW, Outcome, WorkingCopy
+from working_copy import FEW, Outcome, WorkingCopy, table
 
 QAT = "n0-t20k-s0/qat-ternary-row-absmean"
 
@@ -44,7 +44,7 @@ def test_summary_says_what_failed_what_was_made_and_what_came_back(
     assert mended[-1] == f"next      look at results/{FEW}.html"
 
     shutil.rmtree(fresh / "results")
-    restored = block(fresh.snakemake(grid=FEW))
+    restored = block(fresh.snakemake(table(FEW), grid=FEW))
     assert restored[0] == f"summary   {FEW}: done; 3 restored"
 
 
