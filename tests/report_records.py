@@ -7,13 +7,25 @@ with noise per sequence, seed and form; below 400 k tokens the order of the form
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quantgrid.archive.record import sealed
 from quantgrid.fingerprint import digest
+from quantgrid.report.table import Lines
 from quantgrid.spec import Cell, Cooldown, Evaluation, Form, Model, Trunk, resolved
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def frame(found: Lines) -> "pd.DataFrame":
+    """A table as those who read it with pandas have it."""
+    import pandas as pd  # half a second, for the tests that ask alone
+
+    return pd.DataFrame(found.rows, columns=found.columns, dtype=str)
+
 
 N0 = Model(
     name="n0",

@@ -5,7 +5,7 @@ Training loss fell to .95, validation loss rose to 5.6, and its number stood in 
 
 Guard: `quantgrid.corpus.passes.check` at parse, at start and in the loader; when all three are
 taken out of a copy of the source, `quantgrid.watch.rules.Gap` before the half; when the watch is
-taken out too, `quantgrid.judge.judge` says INVALID, and `quantgrid.report.table.frame` leaves its
+taken out too, `quantgrid.judge.judge` says INVALID, and `quantgrid.report.table.lines` leaves its
 numbers out.
 """
 

@@ -25,8 +25,8 @@ def main(options: argparse.Namespace) -> int:
     models, programs = own.split(read_wanted(options.wanted.absolute()))
     grid, rows = read_grid(models, results), own.read_rows(programs, results)
     written = {
-        options.laws: table.csv_bytes(laws.frame(laws.outcomes(grid))),
-        options.out: table.csv_bytes(own.joined(table.frame(grid), rows)),
+        options.laws: table.csv_bytes(laws.lines(laws.outcomes(grid))),
+        options.out: table.csv_bytes(own.joined(table.lines(grid), rows)),
     }
     for path, data in written.items():
         atomic.publish(path.absolute(), data)

@@ -7,13 +7,10 @@ every grid that holds its forms.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from quantgrid.report.records import Grid
 from quantgrid.report.stats import Estimate, find_contrast
-
-if TYPE_CHECKING:
-    import pandas as pd
+from quantgrid.report.table import Lines
 
 TRAINED_ENOUGH = 400_000
 """Tokens below which a byte model is too undertrained to be damaged (research, section 1.3)."""
@@ -139,13 +136,10 @@ def outcomes(grid: Grid, laws: Iterable[Law | Growth] = LAWS) -> list[Outcome]:
     return [outcome for law in laws for outcome in law.outcomes(grid)]
 
 
-def frame(found: Iterable[Outcome]) -> "pd.DataFrame":
-    """The outcomes as a table of text, ready to be written."""
-    import pandas as pd
-
+def lines(found: Iterable[Outcome]) -> Lines:
+    """The outcomes as a table."""
     columns = ["law", "family", "tokens", "left", "right", "difference", "se", "z", "seeds"]
-    rows = [_row(outcome) for outcome in found]
-    return pd.DataFrame(rows, columns=[*columns, "agreeing", "holds"], dtype=str)
+    return Lines([*columns, "agreeing", "holds"], [_row(outcome) for outcome in found])
 
 
 def _row(outcome: Outcome) -> list[str]:

@@ -8,16 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quantgrid.archive.record import Record
 from quantgrid.own_script import VARIANT, written
 from quantgrid.report.records import Wanted, read_records
 from quantgrid.report.sections import ID, Entry, Head, Sheet
+from quantgrid.report.table import Lines
 from quantgrid.verdicts import Word, reason_of, word_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEADING = ("cell", "base", "variant", "block")
 TRAILING = ("wall_s", "cpu_s", "platform", "device", "verdict", "reason", "fingerprint")
@@ -106,19 +104,15 @@ def _require_complete(record: Record) -> None:
     OwnRow(record["cell"], record).fields  # noqa: B018 - a field that lacks raises
 
 
-def joined(models: "pd.DataFrame", rows: Sequence[OwnRow]) -> "pd.DataFrame":
+def joined(models: Lines, rows: Sequence[OwnRow]) -> Lines:
     """The table of a grid: models first, own cells after, with the columns of both."""
-    import pandas as pd
-
     if not rows:
         return models
-    fields = [row.fields for row in rows]
-    columns = list(models.columns) if len(models) else _columns(rows)
-    columns += [name for each in fields for name in each]
-    columns = list(dict.fromkeys(columns))
-    own = pd.DataFrame(fields, dtype=str).reindex(columns=columns)
-    both = pd.concat([models, own]) if len(models) else own
-    return both.reindex(columns=columns).fillna("")
+    fields = [dict(zip(models.columns, row, strict=True)) for row in models.rows]
+    columns = list(models.columns) if fields else _columns(rows)
+    fields += [row.fields for row in rows]
+    columns = list(dict.fromkeys([*columns, *(name for each in fields for name in each)]))
+    return Lines(columns, [[each.get(name, "") for name in columns] for each in fields])
 
 
 def _columns(rows: Sequence[OwnRow]) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from quantgrid.report import answers, labels, prose
 from quantgrid.report.records import Grid, read_grid, read_wanted
-from quantgrid.report.table import csv_bytes, frame
+from quantgrid.report.table import csv_bytes, lines
 from report_records import FORMS, demo_records, write_grid
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def table(demo: Grid) -> "pd.DataFrame":
     """The written table."""
     import pandas as pd  # half a second, for these tests alone
 
-    return pd.read_csv(io.BytesIO(csv_bytes(frame(demo))))
+    return pd.read_csv(io.BytesIO(csv_bytes(lines(demo))))
 
 
 def test_least_is_lowest_mean_when_read_from_the_table(demo: Grid, table: "pd.DataFrame") -> None:

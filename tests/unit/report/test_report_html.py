@@ -14,7 +14,7 @@ from quantgrid.report import answers, glossary, labels, laws, page, provenance, 
 from quantgrid.report.canvas import NARROW, WIDE
 from quantgrid.report.plots import PLOTS, svg
 from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
-from report_records import demo_records, write_grid
+from report_records import demo_records, frame, write_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,7 @@ def page_of(grid: Grid, wanted: Wanted, *, with_plots: bool = False) -> str:
         page.Drawing(plot, svg(plot, grid, WIDE), svg(plot, grid, NARROW))
         for plot in (PLOTS if with_plots else ())
     ]
-    written = (table.frame(grid), laws.frame(laws.outcomes(grid)))
+    written = (frame(table.lines(grid)), frame(laws.lines(laws.outcomes(grid))))
     return page.html(grid, wanted, *written, drawings, "0 1").decode()
 
 
@@ -89,7 +89,7 @@ def test_answers_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
 def test_all_cells_are_on_the_page_when_read(demo: Grid, demo_page: str) -> None:
     """Every cell has a row with its numbers: rounded to read, as the table writes them to sort."""
     rows = re.findall(r'<tr><th scope="row" class="id">(.*?)</tr>', demo_page)
-    cells = table.frame(demo)
+    cells = frame(table.lines(demo))
 
     assert len(rows) == 105
     for row, (_, cell) in zip(rows, cells.iterrows(), strict=True):
@@ -280,7 +280,7 @@ def test_page_is_refused_when_the_table_is_another(
     change: object,
 ) -> None:
     """A page never shows a table of other cells than the plan wants."""
-    rows: pd.DataFrame = change(table.frame(demo))  # type: ignore[operator]
+    rows: pd.DataFrame = change(frame(table.lines(demo)))  # type: ignore[operator]
 
     with pytest.raises(Refusal, match="not of the cells"):
         page.require_same_cells(rows, wanted)
@@ -288,7 +288,7 @@ def test_page_is_refused_when_the_table_is_another(
 
 def test_table_is_accepted_when_it_is_of_the_plan(demo: Grid, wanted: Wanted) -> None:
     """The table of these records passes."""
-    page.require_same_cells(table.frame(demo), wanted)
+    page.require_same_cells(frame(table.lines(demo)), wanted)
 
 
 class _Balance(HTMLParser):

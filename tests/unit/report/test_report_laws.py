@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from quantgrid.report.laws import LAWS, TRAINED_ENOUGH, Growth, Law, frame, outcomes
+from quantgrid.report.laws import LAWS, TRAINED_ENOUGH, Growth, Law, lines, outcomes
 from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.report.stats import find_contrast
-from report_records import FORMS, N0, N1, demo_records, write_grid
+from report_records import FORMS, N0, N1, demo_records, frame, write_grid
 
 FAMILY = "n0 shakespeare"
 
@@ -107,7 +107,7 @@ def test_frame_says_no_when_a_law_fails(demo: Grid) -> None:
     good = Law("good", "rtn-w3g32-noclip", "gptq-w3g32-noclip")
     wrong = replace(good, name="wrong", left=good.right, right=good.left)
 
-    table = frame(outcomes(demo, [good, wrong]))
+    table = frame(lines(outcomes(demo, [good, wrong])))
 
     assert table.groupby("law")["holds"].unique().map(list).to_dict() == {
         "good": ["yes"],

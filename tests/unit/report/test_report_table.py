@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from quantgrid.report.records import Grid, read_grid, read_wanted
-from quantgrid.report.table import COLUMNS, csv_bytes, documentation, frame
-from report_records import demo_records, write_demo, write_grid
+from quantgrid.report.table import COLUMNS, csv_bytes, documentation, lines
+from report_records import demo_records, frame, write_demo, write_grid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ def table(demo: Grid) -> "pd.DataFrame":
     """The table as any reader sees it: through its bytes."""
     import pandas as pd  # half a second, for these tests alone
 
-    return pd.read_csv(io.BytesIO(csv_bytes(frame(demo))), index_col="cell")
+    return pd.read_csv(io.BytesIO(csv_bytes(lines(demo))), index_col="cell")
 
 
 def test_table_has_a_row_a_cell_when_written(demo: Grid, table: "pd.DataFrame") -> None:
@@ -47,7 +47,7 @@ def test_delta_is_paired_when_computed_by_hand(demo_files: tuple[Path, Path]) ->
     difference = losses[0] - losses[1]
     se = np.std(difference, ddof=1) / np.sqrt(384)
 
-    row = frame(read_grid(read_wanted(wanted), results)).set_index("cell").loc[cell]
+    row = frame(lines(read_grid(read_wanted(wanted), results))).set_index("cell").loc[cell]
 
     assert row["delta"] == f"{difference.mean():.6f}"
     assert row["delta_se"] == f"{se:.6f}"
@@ -80,7 +80,7 @@ def test_base_has_no_damage_when_written(table: "pd.DataFrame") -> None:
 def test_bytes_are_equal_when_records_are_equal(tmp_path: Path) -> None:
     """Written twice, in folders of other names: the same bytes."""
     one, other = (
-        csv_bytes(frame(read_grid(read_wanted(wanted), results)))
+        csv_bytes(lines(read_grid(read_wanted(wanted), results)))
         for wanted, results in (
             write_demo(tmp_path / name, seeds=1, sequences=16) for name in ("one", "other")
         )
@@ -98,7 +98,7 @@ def test_fields_are_empty_when_a_record_does_not_say(tmp_path: Path) -> None:
         del record["results"]["kl"], record["work"]
 
     wanted, results = write_grid(tmp_path, records)
-    row = frame(read_grid(read_wanted(wanted), results)).iloc[1]
+    row = frame(lines(read_grid(read_wanted(wanted), results))).iloc[1]
 
     empty = ["kl", "packed_bytes", "total_bytes", "bits_per_weight", "train_loss", "cpu_s"]
     assert list(row[empty]) == [""] * len(empty)
@@ -113,7 +113,7 @@ def test_verdict_is_shown_when_judged(tmp_path: Path) -> None:
     records["n0-t400k-s0/gptq-w3g32-noclip"]["verdict"] = bad
 
     wanted, results = write_grid(tmp_path, records)
-    table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
+    table = frame(lines(read_grid(read_wanted(wanted), results))).set_index("cell")
 
     assert table["verdict"].value_counts().to_dict() == {"VALID": 5, "SUSPECT": 1, "INVALID": 1}
     row = table.loc["n0-t400k-s0/gptq-w3g32-noclip"]
@@ -129,7 +129,7 @@ def test_forms_share_the_verdict_of_their_base_when_it_is_worse(tmp_path: Path) 
     records["n0-t400k-s0/none"]["verdict"] = bad
 
     wanted, results = write_grid(tmp_path, records)
-    table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
+    table = frame(lines(read_grid(read_wanted(wanted), results))).set_index("cell")
 
     assert set(table["verdict"]) == {"INVALID"}
     assert set(table["loss"]) == {""}
@@ -145,7 +145,7 @@ def test_differences_are_named_when_cells_were_made_otherwise(tmp_path: Path) ->
     records[two] |= {"platform": {**place, "device": "cuda"}, "science": "0" * 64}
 
     wanted, results = write_grid(tmp_path, records)
-    table = frame(read_grid(read_wanted(wanted), results)).set_index("cell")
+    table = frame(lines(read_grid(read_wanted(wanted), results))).set_index("cell")
 
     assert table.loc[one, "differs"] == "environment"
     assert table.loc[two, "differs"] == "science platform"
