@@ -43,6 +43,11 @@ PRELOADED = (
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
 )
+PLUGINS = (str(Path(__file__).parent / "plugins"), str(Path(__file__).parents[1]))
+"""Where the executor of the plain platform is: Snakemake looks for plugins once, in the server.
+
+A program finds them there only when its own PYTHONPATH says so.
+"""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -146,6 +151,8 @@ def _server() -> socket.socket:
     """The server of this test process; it ends when this process does, and so do its programs."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+    paths = [*PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
     with theirs:
         process = subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno()), *PRELOADED],
@@ -241,6 +248,7 @@ def _become(
     os.environ.update(env)
     time.tzset()
     sys.argv = [module, *arguments]
+    sys.path[:] = [path for path in sys.path if path not in PLUGINS]
     sys.path[:1] = [cwd, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     with contextlib.suppress(ImportError):
         import_module("sitecustomize")  # as an interpreter does that starts

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+import forked
 from detached import await_true
 from quantgrid.rental.register import Register
 from quantgrid.store.folder import FolderStore
@@ -23,8 +24,6 @@ from working_copy import Outcome, WorkingCopy, lay
 FACTOR = 20.0
 LIMITS = {"cap_s": 86400, "grace_s": 40, "boot_s": 1800, "create_s": 200, "visible_s": 20}
 VOLUME = {"name": "corpus", "account": "lab/main", "region": "here", "size_bytes": 1 << 34}
-PLUGINS = Path(__file__).parent / "plugins"
-
 PLATFORM: dict[str, Any] = {
     "device": "cpu",
     "threads": 1,
@@ -84,17 +83,9 @@ class RentedCopy:
         return [sys.executable, "-m", "snakemake", "--profile", "profiles/plain"]
 
     def call(self, *command: str, code: int | None = 0, timeout_s: float = 560) -> Outcome:
-        """Run a program with an interpreter of its own, which looks for plugins afresh."""
-        done = subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=self.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=timeout_s,
-            check=False,
-            text=True,
-        )
+        """Run a program; its standard output and error are one text."""
+        line = [sys.executable, "-m", *command]
+        done = forked.run(line, cwd=self.root, env=os.environ, timeout=timeout_s)
         assert code in {None, done.returncode}, done.stdout[-6000:]
         return Outcome(done.returncode, done.stdout)
 
@@ -173,8 +164,8 @@ def rented(
     bounds = {"cap_s": limits["cap_s"], "grace_s": limits["grace_s"], "clock_factor": factor}
     _describe(copy, {**PLATFORM, **bounds, "rented": own})
     before = dict(os.environ)
-    path = [str(PLUGINS), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    paths = [*forked.PLUGINS, *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     usual = {
         "factor": factor,
         "limits": dict(limits),

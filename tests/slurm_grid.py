@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from forked import Forked
 from slurm_cluster import BOUND_S, Cluster
 from working_copy import NONE, RTN, Outcome, WorkingCopy, grid_file, lay, table
 
@@ -67,18 +67,16 @@ def run(
 
 
 @contextmanager
-def controller(
-    copy: WorkingCopy, *arguments: str, **how: Any
-) -> Iterator["subprocess.Popen[bytes]"]:
+def controller(copy: WorkingCopy, *arguments: str, **how: Any) -> Iterator[Forked]:
     """A controller that a test may kill; it is gone at the end of the block."""
     with (copy / "said").open("wb") as said:
-        process = subprocess.Popen(
+        process = Forked(
             command(*arguments, **how),
             cwd=copy.root,
-            stdin=subprocess.DEVNULL,
+            env=os.environ,
             stdout=said,
             stderr=said,
-            start_new_session=True,
+            leads="group",
         )
     try:
         yield process
