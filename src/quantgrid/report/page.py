@@ -47,6 +47,9 @@ TITLES = {
 }
 """Sections by id; the list of contents and the headings read the same."""
 
+OF_VALID_CELLS = ("least", "bits", "growth", "smallest", "plots", "laws", "fits", "forms")
+"""Sections that speak of averages: a page without a VALID cell says so once, and has none."""
+
 OF_EVERY_GRID = ("own", "doubted", "costs", "provenance", "limits")
 """Sections that do not speak of models and their forms."""
 
@@ -167,8 +170,11 @@ def _of_models(
     grid: Grid, table: "pd.DataFrame", laws: "pd.DataFrame", drawings: Sequence[Drawing]
 ) -> dict[str, Any]:
     """All that is said of models and their forms."""
+    has_valid = any(cell.is_averaged for cell in grid.cells)
+    left_out = () if has_valid else OF_VALID_CELLS
     return dict(
-        titles=TITLES,
+        titles={name: title for name, title in TITLES.items() if name not in left_out},
+        has_valid=has_valid,
         **_headline(grid),
         **_sections(sections.named(grid), laws),
         figures=[_figure(drawing) for drawing in drawings],
@@ -194,6 +200,7 @@ def _of_programs(name: str, rows: Sequence[own.OwnRow]) -> dict[str, Any]:
         "bits": {"sentences": []},
         "headline_family": "",
         "headline": HEADLINE,
+        "has_valid": False,
         "why_empty": "",
     }
 

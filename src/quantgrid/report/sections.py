@@ -69,10 +69,7 @@ def named(grid: Grid) -> Named:
 
 def why_empty(grid: Grid) -> str:
     """What stands where a sheet has no rows."""
-    valid = [cell for cell in grid.cells if cell.is_averaged]
-    if not valid:
-        return "Nothing to show: no cell of this grid is VALID, and averages take VALID cells only."
-    if all(cell.is_base for cell in valid):
+    if all(cell.is_base for cell in grid.cells if cell.is_averaged):
         return "Nothing to show: of the VALID cells, which averages take alone, none is of a form."
     return "Nothing to show: this compares several budgets or forms, and the VALID cells have one."
 

@@ -206,7 +206,7 @@ def test_page_counts_verdicts_when_some_are_judged(tmp_path: Path) -> None:
 
 
 def test_page_says_why_when_no_cell_is_valid(tmp_path: Path) -> None:
-    """No heading without a word below it, and no table without a row."""
+    """Once, in place of headings and plots without anything below them."""
     records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
     for record in records.values():
         record["verdict"] = "SUSPECT"
@@ -215,7 +215,24 @@ def test_page_says_why_when_no_cell_is_valid(tmp_path: Path) -> None:
 
     made = page_of(grid, read_wanted(wanted))
 
-    assert spoken(made).count("Nothing to show: no cell of this grid is VALID") == 3
+    assert spoken(made).count("No cell of this grid is VALID.") == 1
+    assert re.findall(r'<section id="(\w+)"', made) == [
+        "cells", "doubted", "costs", "provenance", "limits", "glossary"
+    ]  # fmt: skip
+
+
+def test_sheet_says_why_it_is_empty_when_only_bases_are_valid(tmp_path: Path) -> None:
+    """No table without a row, and no list without a sentence."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    for cell, record in records.items():
+        record["verdict"] = "VALID" if cell.endswith("/none") else "SUSPECT"
+    wanted, results = write_grid(tmp_path, records)
+
+    made = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    assert (
+        spoken(made).count("of the VALID cells, which averages take alone, none is of a form") > 1
+    )
     bodies = re.findall(r"<tbody[^>]*>(.*?)</tbody>", made, flags=re.DOTALL)
     assert [body for body in bodies if "<tr" not in body] == []
     assert '<ul class="answer">\n</ul>' not in made
