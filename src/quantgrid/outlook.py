@@ -2,7 +2,6 @@
 
 import shlex
 import signal
-import textwrap
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any
 from quantgrid import layout, terminal
 from quantgrid.clock import timestamp
 from quantgrid.standing import Standing, State
-from quantgrid.wording import counted
+from quantgrid.wording import counted, wrapped
 
 _MAX_FAILURES = 5
 _MAX_JOBS = 10
@@ -144,14 +143,10 @@ def failure_lines(failure: Mapping[str, Any], width: int) -> list[str]:
     words = terminal.printable(str(failure["words"]))
     label = "stopped" if words.startswith(terminal.STOPPED) else "failed"
     head = f"{label:<9} {failure['rule']} {failure['owner']}".rstrip()
-    wrapped = _wrapped(words, width - 10)
-    return [head, *(f"          {line}" for line in wrapped)] + [
+    lines = wrapped(words, width - 10)
+    return [head, *(f"          {line}" for line in lines)] + [
         f"          log: {log}" for log in failure["logs"]
     ]
-
-
-def _wrapped(words: str, width: int) -> list[str]:
-    return textwrap.wrap(words, max(width, 20), break_long_words=False, break_on_hyphens=False)
 
 
 def _what_next(seen: Standing) -> list[str]:

@@ -1,7 +1,6 @@
 """The whole story of a cell, from what this working copy, its volume and the archive know."""
 
 import os
-import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.remembered import Remembered
 from quantgrid.verdicts import Word, base_of
-from quantgrid.wording import counted
+from quantgrid.wording import counted, wrapped
 
 _OF_JUDGE = frozenset({"by", "at", "evidence"})
 """What a verdict tells beside word and reason."""
@@ -241,15 +240,7 @@ def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[str]:
 
 def _wrapped(label: str, text: str) -> list[str]:
     """A text beside its label, in eighty columns where ids and paths allow."""
-    lead, room = f"{label:<12} ", 80
-    return textwrap.wrap(
-        text,
-        room,
-        initial_indent=lead,
-        subsequent_indent=" " * 13,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, 80, first=f"{label:<12} ", rest=" " * 13)
 
 
 def _failure_lines(stage: Mapping[str, Any]) -> list[str]:

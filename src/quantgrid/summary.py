@@ -6,7 +6,6 @@ it began with and from what lies here now, so that it is true whoever did the wo
 
 import shlex
 import sys
-import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -311,8 +310,7 @@ def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
     """A text beside its label; the place of a log stays whole, to be copied."""
     room = max(width - _LABEL, 20)
     is_place = text.startswith(_LOG)
-    found = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
-    found = [text] if is_place else found
+    found = [text] if is_place else wording.wrapped(text, room)
     for line in found or [""]:
         yield f"{label:<{_LABEL}}{line}".rstrip()
         label = ""

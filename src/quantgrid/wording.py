@@ -1,10 +1,15 @@
 """Numbers and sentences as a person says them: `1 cell`, `2 cells`; nothing but words."""
 
 import re
+import textwrap
 
 _WORD = re.compile(r"(?:refused|failed|alarm|checkpointed|interrupted): ")
 _REST = re.compile(r"; (?:expected|seen) | \((?=.*\)\.(?:\s|$))|\.(?:\s|$)")
 """Where the first clause of a sentence of `quantgrid.errors` ends: numbers, place, or full stop."""
+
+_COMMAND = re.compile(r"`[^`]*`")
+_KEPT = "\0"
+"""Stands for a blank inside a command while lines are broken."""
 
 _STOP = re.compile(r"\.\s+(?=[A-Z`])")
 
@@ -36,3 +41,24 @@ def next_step(sentence: str) -> str:
     """What a sentence of ours tells a person to do; empty when it tells nothing."""
     stop = _STOP.search(sentence) if _WORD.match(sentence) else None
     return sentence[stop.end() :].strip() if stop else ""
+
+
+def wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> list[str]:
+    """Lines of a text within a width; ids, paths and commands in backticks are never broken.
+
+    Args:
+        text: What is told.
+        width: In columns.
+        first: What the first line begins with.
+        rest: What every other line begins with.
+    """
+    whole = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT), text)
+    lines = textwrap.wrap(
+        whole,
+        max(width, 20),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_KEPT, " ") for line in lines]

@@ -153,7 +153,9 @@ def test_chain_stops_when_two_links_saved_nothing(tmp_path: Path) -> None:
 
     code, said = desk.call(JOB, options=options)
     assert code == 78
-    assert said.startswith(f"refused: {CELL} failed before and would fail again (code): failed:")
+    assert said.startswith(
+        f"refused: {CELL} failed before and would fail again (code): {CELL} ran two links and left "
+    )
     assert f"`quantgrid retry {CELL}`" in said
     assert len(started.read_text()) == 2
 

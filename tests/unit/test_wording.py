@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quantgrid.errors import Alarm, CorpusRefusal, DataFault, QuantgridError, Refusal
-from quantgrid.wording import agreeing, clause, counted, next_step
+from quantgrid.wording import agreeing, clause, counted, next_step, wrapped
 
 _BARE = re.compile(r"\{[^{}]*\} (?:cells|jobs|leases|records|receipts|machines|links|failures)\b")
 _SHARES = re.compile(r"\} of \{|\{said\[|_done\}|:,\}|Only |LEASES|seen\.cells")
@@ -45,6 +45,15 @@ def test_text_that_is_no_sentence_of_ours_stays_whole() -> None:
     """The words of a traceback are nobody's clause, and ask for nothing."""
     assert clause("KeyError: 'lost (a). B'.") == "KeyError: 'lost (a). B'"
     assert next_step("ValueError: no. Such scale") == ""
+
+
+def test_command_is_never_broken_when_lines_are() -> None:
+    """It is copied; what stands around it wraps between words."""
+    command = "`snakemake --profile local corpus --forcerun prepare`"
+
+    lines = wrapped(f"Make the corpus again, please: {command}. Then go on.", 60, rest="  ")
+
+    assert lines == ["Make the corpus again, please:", f"  {command}.", "  Then go on."]
 
 
 def test_counts_are_told_by_the_one_function_that_knows_one(root: Path) -> None:

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import sys
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from quantgrid.rental.spend import dollars
 from quantgrid.screen import Screen
 from quantgrid.slurm import outlook as slurm
 from quantgrid.standing import Standing
-from quantgrid.wording import agreeing, counted
+from quantgrid.wording import agreeing, counted, wrapped
 
 HELP = "say whether a controller runs here, what failed, and how each cell of the grid stands"
 
@@ -79,7 +78,7 @@ def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]
     try:
         return [*told, *_money(seen, options), "", *_map(_look(seen, options), width)]
     except QuantgridError as error:
-        return [*told, "", *textwrap.wrap(f"no map: {error}", width, break_long_words=False)]
+        return [*told, "", *wrapped(f"no map: {error}", width)]
 
 
 def _map(found: Look, width: int) -> Sequence[str]:
@@ -101,9 +100,7 @@ def _map(found: Look, width: int) -> Sequence[str]:
 
 def _wait_lines(number: int, what: str, width: int) -> list[str]:
     text = f"{number} {agreeing(number, 'waits', 'wait')} for {what}"
-    return textwrap.wrap(
-        text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped(text, width, rest="  ")
 
 
 def _money(seen: Standing, options: argparse.Namespace) -> list[str]:
