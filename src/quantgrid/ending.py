@@ -98,7 +98,7 @@ class Ending(NamedTuple):
     def _interruption(self, diagnosis: Diagnosis, chain: links.Chain) -> Interrupted:
         return Interrupted(
             f"{self.cell} was ended by {diagnosis.error_type or 'a signal'}, {_place(chain)}",
-            do="Run the same command again; it goes on from there.",
+            do=f"Run the same command again; it {_again(chain)}.",
         )
 
     def _checkpointed(self, chain: links.Chain) -> Checkpointed:
@@ -106,6 +106,11 @@ class Ending(NamedTuple):
             f"link {len(chain.links)} of {self.cell} ended by its cap, {_place(chain)}",
             do="Run the same command again; it goes on from there.",
         )
+
+
+def _again(chain: links.Chain) -> str:
+    """What the next attempt does, in words."""
+    return "goes on from there" if chain.newest else "begins this stage anew"
 
 
 def _place(chain: links.Chain) -> str:

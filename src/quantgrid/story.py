@@ -22,11 +22,18 @@ _COUNTED = ("link", "interruption", "failure")
 
 
 class Place(NamedTuple):
-    """Where to look: working copy, volume and archive."""
+    """Where to look: working copy, volume, archive; `configured` is the grid that needs no word."""
 
     root: Path
     volume: Path
     archive: Archive
+    configured: str = ""
+
+    def command(self, cell: str, grid: str) -> str:
+        """What a person types for the result of a cell of a grid."""
+        base, variant = cell.split("/")
+        typed = f"snakemake --profile local {layout.RESULT.format(base=base, variant=variant)}"
+        return typed if grid == self.configured else f"{typed} --config grid={grid}"
 
 
 def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) -> dict[str, Any]:
@@ -61,7 +68,7 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         ),
         "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
         "stages": told,
-        "do": _next_step(cell, told, verdict, is_here=_result(place.root, cell) is not None),
+        "do": _next_step(place, lineage.grid.name, cell, told, verdict),
     }
 
 
@@ -144,26 +151,28 @@ def _result(root: Path, cell: str) -> str | None:
 
 
 def _next_step(
-    cell: str, stages: list[dict[str, Any]], verdict: Mapping[str, Any] | None, *, is_here: bool
+    place: Place,
+    grid: str,
+    cell: str,
+    stages: list[dict[str, Any]],
+    verdict: Mapping[str, Any] | None,
 ) -> str:
-    base, variant = cell.split("/")
-    target = layout.RESULT.format(base=base, variant=variant)
     is_milestone = stages[-1]["stage"] == "trunk"
     if stages[-1]["archived"] and is_milestone:
         return "Nothing: its record is archived."
     if verdict and (doubted := _after_doubt(cell, verdict)):
         return doubted
-    if stages[-1]["archived"] and is_here:
+    if stages[-1]["archived"] and _result(place.root, cell):
         return "Nothing: its record is archived, and its result is here."
     if stages[-1]["archived"]:
-        return f"Nothing: its record is archived; `snakemake --profile local {target}` folds it."
+        return f"Nothing: its record is archived; `{place.command(cell, grid)}` folds it."
     for stage in stages:
         failure = None if stage["archived"] else stage["failure"]
         if failure and failure["is_remembered"]:
             return f"Mend the cause, then `quantgrid retry {stage['owner']}` and the same command."
     if is_milestone:
         return "Ask for a cell that is made from it; it goes on from what is kept."
-    return f"Run `snakemake --profile local {target}`; it goes on from what is kept."
+    return f"Run `{place.command(cell, grid)}`; it goes on from what is kept."
 
 
 def _after_doubt(cell: str, verdict: Mapping[str, Any]) -> str:

@@ -238,7 +238,7 @@ def test_signals_reach_the_whole_group_when_the_runner_gets_one(
 def _interrupted_by(number: signal.Signals) -> str:
     return (
         f"interrupted: {CELL} was ended by {number.name}, no checkpoint was saved yet. "
-        "Run the same command again; it goes on from there."
+        "Run the same command again; it begins this stage anew."
     )
 
 

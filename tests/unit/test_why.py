@@ -178,3 +178,15 @@ def test_why_of_a_finished_trunk_tells_the_tokens_at_its_end(
     assert "interrupted after 3 s on None (None), 5,000 tokens" in said
     assert "done after 3 s on None (None), 16,384 tokens" in said
     assert "12,288" not in said
+
+
+@pytest.mark.parametrize(
+    ("cell", "grid"), [("n0-t100k-s0/none", ""), ("n0-t20k-s0/none", " --config grid=smoke")]
+)
+def test_why_names_the_grid_in_its_command_when_it_is_not_the_configured_one(
+    told: Callable[..., str], cell: str, grid: str
+) -> None:
+    """What is typed as told makes this cell, and none of the same name in another grid."""
+    target = f"results/{cell}/result.json"
+
+    assert next_of(told(cell)).startswith(f"Run `snakemake --profile local {target}{grid}`; ")

@@ -31,7 +31,9 @@ def main(options: argparse.Namespace) -> int:
         options.cell, code, grid=settings.grid, is_named=options.grid is not None
     )
     root = Path.cwd()
-    place = Place(root, root / settings.volume, Archive(open_store(settings.archive, root)))
+    archive = Archive(open_store(settings.archive, root))
+    configured = load_settings(code, {}).grid
+    place = Place(root, root / settings.volume, archive, configured)
     left_s = link_s(load_platform(code, settings.platform))
     told = story(lineage, options.cell, place, link_s=left_s)
     print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
