@@ -18,7 +18,7 @@ configfile: Path(workflow.basedir) / layout.CONFIG
 report: "docs/report/workflow.rst"
 
 
-plan = Workflow.open(config, code=workflow.basedir, is_main=workflow.is_main_process)
+plan = Workflow.open(config, workflow)
 
 
 wildcard_constraints:
@@ -35,7 +35,7 @@ localrules:
 
 rule all:
     input:
-        plan.targets,
+        plan.targets.asked,
 
 
 include: "rules/corpus.smk"

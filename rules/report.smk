@@ -16,8 +16,8 @@ SIZE = {"caption": "../docs/report/size.rst", "labels": {"plot": "size against l
 
 rule table:
     input:
-        wanted=plan.wanted_file,
-        cells=plan.table_cells,
+        wanted=plan.targets.wanted_file,
+        cells=plan.targets.table_cells,
     output:
         table=report(layout.TABLE, **CELLS, **IN_TABLES),
         laws=report(layout.LAWS, **LAWS, **IN_TABLES),
@@ -29,8 +29,8 @@ rule table:
 
 rule report:
     input:
-        wanted=plan.wanted_file,
-        tables=plan.page_tables,
+        wanted=plan.targets.wanted_file,
+        tables=plan.targets.page_tables,
     output:
         page=report(layout.PAGE, **PAGE, **IN_PAGES),
         bits=report(layout.PLOTS["bits"], **BITS, **IN_PLOTS),

@@ -6,7 +6,9 @@ Shares are of the CPU time of a dry run of a thousand cells (bench/plan.py).
 import gc
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., object])
@@ -16,6 +18,12 @@ KNOWN_PARAMETERS = "_overwrite_params"
 
 SERIALIZED, PLAINLY = "_serialize_param", "_serialize_param_builtin"
 """How Snakemake 9 makes texts of params (snakemake.persistence), with pandas and without."""
+
+SOURCES, OPENED_BY = "snakemake.sourcecache", "open"
+"""Where Snakemake 9 opens a Snakefile, and the method of its SourceCache that does."""
+
+_TEXTS = frozenset({"", ".smk"})
+"""How Snakefiles end; what is compressed is smart_open's."""
 
 _NEW_OBJECTS = (100_000, 50, 100)
 
@@ -48,6 +56,46 @@ def compare_params_as_texts() -> None:
     kind = getattr(sys.modules.get("snakemake.persistence"), "PersistenceBase", None)
     if hasattr(kind, SERIALIZED) and hasattr(kind, PLAINLY):
         setattr(kind, SERIALIZED, getattr(kind, PLAINLY))
+
+
+def open_own_files_plainly() -> None:
+    """Let Snakemake read a Snakefile of this disk without smart_open.
+
+    That brings boto3 and requests, to know the addresses of all clouds: a tenth of a start.  Every
+    other file is still opened by it, and so is one that cannot be read, for it says so well.
+    """
+    module = sys.modules.get(SOURCES)
+    cache, local = (getattr(module, name, None) for name in ("SourceCache", "LocalSourceFile"))
+    before = getattr(cache, OPENED_BY, None)
+    if before is None or local is None or hasattr(before, "of_snakemake"):
+        return
+
+    def opened(self: Any, source_file: Any, mode: str = "r") -> Any:
+        path = source_file.get_path_or_uri(secret_free=False) if type(source_file) is local else ""
+        if mode == "r" and Path(path).suffix in _TEXTS and Path(path).is_file():
+            return Path(path).open(encoding="utf-8")
+        return before(self, source_file, mode)
+
+    opened.of_snakemake = before  # type: ignore[attr-defined]
+    setattr(cache, OPENED_BY, opened)
+
+
+@contextmanager
+def yaml_in_c() -> Iterator[None]:
+    """Meanwhile PyYAML reads by its parser in C, where it has one: the same data, ten times faster.
+
+    Snakemake reads the schema at each of nine validations, by the one in Python.
+    """
+    yaml = sys.modules.get("yaml")
+    in_python, in_c = (getattr(yaml, name, None) for name in ("FullLoader", "CFullLoader"))
+    if yaml is None or in_python is None or in_c is None:
+        yield
+        return
+    setattr(yaml, "FullLoader", in_c)  # noqa: B010 - untyped on purpose
+    try:
+        yield
+    finally:
+        setattr(yaml, "FullLoader", in_python)  # noqa: B010
 
 
 def look_only_when_needed(scheduler: Any) -> None:

@@ -31,7 +31,7 @@ from quantgrid.rental.facts import facts_of
 from quantgrid.screens import Screens
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
-from quantgrid.wanted import is_page_of, is_table_of, local_verdicts, publish_wanted
+from quantgrid.targets import Targets, result
 
 Wildcards = Any
 
@@ -49,6 +49,7 @@ class Workflow:
     platform: Platform
     lineage: Lineage
     plan: Plan | None
+    snakemake: Any
 
     @staticmethod
     def check(snakemake: Any) -> None:
@@ -63,23 +64,21 @@ class Workflow:
             stop(error)
 
     @classmethod
-    def open(cls, config: Mapping[str, Any], *, code: str, is_main: bool) -> "Workflow":
+    def open(cls, config: Mapping[str, Any], snakemake: Any) -> "Workflow":
         """Load configuration and grid, look at archive and results, print the plan line.
 
         Args:
             config: Snakemake's config with everything that overrides the file.
-            code: The folder of the Snakefile.
-            is_main: Whether this is the controller and not an inner process.
+            snakemake: The object that the rules know as `workflow`.
         """
         try:
-            return cls._open(config, Path(code).resolve(), Path.cwd(), is_main=is_main)
+            return cls._open(config, snakemake, Path.cwd())
         except QuantgridError as error:
             stop(error)
 
     @classmethod
-    def _open(
-        cls, config: Mapping[str, Any], code: Path, root: Path, *, is_main: bool
-    ) -> "Workflow":
+    def _open(cls, config: Mapping[str, Any], snakemake: Any, root: Path) -> "Workflow":
+        code, is_main = Path(snakemake.basedir).resolve(), snakemake.is_main_process
         pace.collect_rarely()
         pace.compare_params_as_texts()
         settings = load_settings(code, config, validate=_validate)
@@ -92,7 +91,7 @@ class Workflow:
             terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         if platform.rented is not None:
             reach.refuse_unreachable(facts_of(platform), settings.archive)
-        made = cls(code, root, settings, platform, lineage, plan)
+        made = cls(code, root, settings, platform, lineage, plan, snakemake)
         made.screens.say_forecast()
         return made
 
@@ -135,70 +134,13 @@ class Workflow:
         """Name of the grid."""
         return self.settings.grid
 
-    @property
-    def cells(self) -> list[str]:
-        """Results of all cells of the grid."""
-        return [_result(cell) for cell in self.lineage.grid.every]
-
-    def targets(self, _: Wildcards = None) -> list[str]:
-        """Results of the selected cells; table and page when no cell was left out."""
-        if not self.plan:
-            return []
-        wanted = [_result(cell) for cell in self.plan.wanted]
-        whole = len(wanted) == len(self.lineage.grid.every)
-        pages = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.PAGE)]
-        return wanted + (pages if whole else [])
-
-    def wanted_file(self, _: Wildcards = None) -> str:
-        """The file that tells the table which fingerprint each row must have."""
-        relative = layout.WANTED.format(grid=self.grid)
-        if self.plan:
-            shows = (self._fingerprints, self._table, self._verdicts)
-            publish_wanted(self.root / relative, self.grid, *shows)
-        return self._aged(relative, is_shown=self._is_table_current)
-
-    def table_cells(self, _: Wildcards = None) -> list[str]:
-        """The results that the table shows."""
-        return [self._aged(cell, is_shown=self._is_table_current) for cell in self.cells]
-
-    def page_tables(self, _: Wildcards = None) -> list[str]:
-        """The table and the laws that the page shows."""
-        page, laws = (self.root / p.format(grid=self.grid) for p in (layout.PAGE, layout.LAWS))
-        is_shown = self._is_table_current and is_page_of(page, self._table, laws)
-        files = [pattern.format(grid=self.grid) for pattern in (layout.TABLE, layout.LAWS)]
-        return [self._aged(file, is_shown=is_shown) for file in files]
-
-    @staticmethod
-    def _aged(path: str, *, is_shown: bool) -> str:
-        """A file whose time counts unless what is made from it says that it shows this content.
-
-        A copy gives files times in any order; while jobs change an input, its time always counts.
-        """
+    @cached_property
+    def targets(self) -> Targets:
+        """What a call is for."""
         from snakemake.io import ancient
 
-        return ancient(path) if is_shown else path
-
-    @cached_property
-    def _is_table_current(self) -> bool:
-        """Whether no cell waits for a job and the table shows just the results that are here."""
-        if not self.plan:
-            return False
-        states = {self.plan.state(cell) for cell in self.lineage.grid.every}
-        shows = (self._fingerprints, self._verdicts)
-        return states == {State.CURRENT} and is_table_of(self._table, *shows)
-
-    @cached_property
-    def _verdicts(self) -> dict[str, str]:
-        return local_verdicts(self.root, self._fingerprints)
-
-    @cached_property
-    def _fingerprints(self) -> dict[str, str]:
-        made = self.lineage.cells
-        return {cell.id: made[cell.id].fingerprint for cell in self.lineage.grid.every}
-
-    @property
-    def _table(self) -> Path:
-        return self.root / layout.TABLE.format(grid=self.grid)
+        shown = (self.root, self.grid, self.lineage, self.plan, self.snakemake)
+        return Targets(*shown, ancient)
 
     # -- corpus -----------------------------------------------------------------------------------
 
@@ -331,8 +273,8 @@ class Workflow:
             is_rented = self.platform.rented is not None
             summary.tell(self.plan, self.root, store, is_done=is_done, is_rented=is_rented)
         if is_done and self.plan:  # of a part, such as `screens`, nothing is told
-            if all((self.root / _result(cell)).exists() for cell in self.plan.wanted):
-                wanted = {cell.id: self._fingerprints[cell.id] for cell in self.plan.wanted}
+            if all((self.root / result(cell)).exists() for cell in self.plan.wanted):
+                wanted = {cell.id: self.targets.fingerprints[cell.id] for cell in self.plan.wanted}
                 noticing.of_grid(self.grid, wanted, self.code, store)
         elif self.plan:
             noticing.of_failures(self.grid, self.root, self.code, store)
@@ -389,8 +331,5 @@ def stop(error: QuantgridError) -> NoReturn:
 def _validate(data: Any, schema: str) -> None:
     from snakemake.utils import validate
 
-    validate(data, schema)
-
-
-def _result(cell: AnyCell) -> str:
-    return layout.RESULT.format(base=cell.base, variant=cell.variant)
+    with pace.yaml_in_c():
+        validate(data, schema)

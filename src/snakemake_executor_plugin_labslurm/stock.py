@@ -1,18 +1,21 @@
-"""The SLURM plugin that ours derives from, loaded without pandas until somebody wants its report.
+"""The SLURM plugin that ours derives from, without pandas and NumPy until its report needs them.
 
-snakemake-executor-plugin-slurm 2.8 imports pandas for a report that few ask for, and Snakemake
-imports every plugin at every start (bench/plan.py).  While it is loaded here, a stand-in answers
-for pandas; its first use loads the real one.
+snakemake-executor-plugin-slurm 2.8 imports them for a report that few ask for, and Snakemake
+imports every plugin at every start (bench/plan.py).  While it is loaded here, stand-ins answer for
+them; the first use of one loads the real one.
 Where Snakemake finds that plugin before ours, the same happens, later; `.ci/ours-first` sees to it
 that ours comes first in the environment that `make` makes.
 """
 
 import importlib
 import sys
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-_HEAVY = "pandas"
+_HEAVY = ("pandas", "numpy")
+_TEMPLATES = "yte"
+"""Imported by Snakemake itself a little later, with NumPy where it is, to know its texts apart."""
 
 
 class _Later(ModuleType):
@@ -31,12 +34,16 @@ def _take_away(stand_in: ModuleType) -> None:
 
 
 def _load() -> ModuleType:
-    stand_in = _Later(_HEAVY)
-    sys.modules.setdefault(_HEAVY, stand_in)
+    stand_ins = [_Later(name) for name in _HEAVY]
+    for stand_in in stand_ins:
+        sys.modules.setdefault(stand_in.__name__, stand_in)
     try:
+        with suppress(ImportError):
+            importlib.import_module(_TEMPLATES)
         return importlib.import_module("snakemake_executor_plugin_slurm")
     finally:
-        _take_away(stand_in)
+        for stand_in in stand_ins:
+            _take_away(stand_in)
 
 
 plugin = _load()

@@ -5,10 +5,13 @@ Snakemake imports this at every start, so the SDK is loaded only when something 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quantgrid.rental.executor import RentedExecutor, RentedSettings, common_settings
-from quantgrid.rental.facts import Facts
-from quantgrid.rental.port import Platform
+
+if TYPE_CHECKING:
+    from quantgrid.rental.facts import Facts
+    from quantgrid.rental.port import Platform
 
 __all__ = ["Executor", "ExecutorSettings", "common_settings", "connect"]
 
@@ -22,7 +25,7 @@ class Executor(RentedExecutor):
     """Runs jobs in sandboxes."""
 
 
-def connect(facts: Facts, environ: Mapping[str, str]) -> Platform:  # noqa: ARG001 - the SDK reads it
+def connect(facts: "Facts", environ: Mapping[str, str]) -> "Platform":  # noqa: ARG001 - the SDK reads it
     """The adapter for the account of the SDK's own configuration, if it is the pinned one.
 
     Raises:

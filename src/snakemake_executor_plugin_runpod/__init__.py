@@ -7,10 +7,13 @@ The key is read from RUNPOD_API_KEY when the first job is ready, so planning nee
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quantgrid.rental.executor import RentedExecutor, RentedSettings, common_settings
-from quantgrid.rental.facts import Facts
-from quantgrid.rental.port import Platform
+
+if TYPE_CHECKING:
+    from quantgrid.rental.facts import Facts
+    from quantgrid.rental.port import Platform
 
 __all__ = ["Executor", "ExecutorSettings", "common_settings", "connect"]
 
@@ -24,7 +27,7 @@ class Executor(RentedExecutor):
     """Runs jobs on pods."""
 
 
-def connect(facts: Facts, environ: Mapping[str, str]) -> Platform:
+def connect(facts: "Facts", environ: Mapping[str, str]) -> "Platform":
     """RunPod as the facts and an environment reach it."""
     from quantgrid.rental.runpod import connected
 

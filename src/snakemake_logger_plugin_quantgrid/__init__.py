@@ -16,6 +16,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 if TYPE_CHECKING:
     from snakemake_logger_plugin_quantgrid.board import Board
+    from snakemake_logger_plugin_quantgrid.listing import Listing
     from snakemake_logger_plugin_quantgrid.told import Teller
 
 REDRAW_S = 0.25
@@ -23,19 +24,26 @@ TELL_S = 1.0
 
 
 class LogHandler(LogHandlerBase):
-    """Shows the jobs of a call that computes; every other call keeps Snakemake's own output."""
+    """Shows the jobs of a call that computes, and ends a dry run after its table of many jobs.
+
+    Every other call keeps Snakemake's own output.
+    """
 
     def __post_init__(self) -> None:
         """Take the stream, or leave it to Snakemake's own handler."""
         self._board: Board | None = None
         self._teller: Teller | None = None
+        self._listing: Listing | None = None
         self._stream: TextIO = sys.stderr
         self._is_live = False
         self._plain: Handler | None = None
         self._acting = threading.RLock()
         self._stopped = threading.Event()
+        self._hasten()
         if self._shows_jobs():
             self._set_up(self._stream)
+        elif self._only_plans():
+            self._set_up_listing()
 
     @property
     def writes_to_stream(self) -> bool:
@@ -69,6 +77,25 @@ class LogHandler(LogHandlerBase):
         touches = not {"-t", "--touch"}.isdisjoint(sys.argv)
         return not (settings.dryrun or touches or quiet & {"ALL", "PROGRESS", "RULES"})
 
+    @staticmethod
+    def _hasten() -> None:
+        """Spare what a Snakefile comes too late for: this is set up before Snakemake opens it."""
+        from quantgrid import pace
+
+        pace.open_own_files_plainly()
+
+    def _only_plans(self) -> bool:
+        """Whether this is a dry run, and nobody asked to see what it thinks of each job."""
+        settings = self.common_settings
+        sees_each = settings.printshellcmds or settings.verbose or settings.debug_dag
+        return bool(settings.dryrun and not sees_each)
+
+    def _set_up_listing(self) -> None:
+        from snakemake_logger_plugin_quantgrid.listing import Listing
+
+        stream = sys.stdout if self.common_settings.stdout else self._stream
+        self._listing = Listing(self.common_settings, stream)
+
     def _set_up(self, stream: TextIO) -> None:
         from quantgrid.clock import SystemClock
         from quantgrid.screen import Screen
@@ -100,6 +127,8 @@ class LogHandler(LogHandlerBase):
         self._tell(is_over=True)
         self._try(lambda board: board.close())
         self._board = None
+        if self._listing is not None:
+            self._listing.close()
         super().close()
 
     def beat(self) -> None:

@@ -4,9 +4,13 @@ import gc
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+import yte
 from snakemake.common import FUNC_OVERWRITE_PARAMS_ATTR, get_function_params
+from snakemake.sourcecache import LocalSourceFile, SourceCache
 
 from quantgrid import pace
 from quantgrid.workflow import Workflow
@@ -53,3 +57,44 @@ def test_garbage_is_looked_for_rarely_when_told(thresholds: tuple[int, int, int]
 
     assert gc.isenabled()
     assert gc.get_threshold()[0] > 50 * thresholds[0]
+
+
+def test_snakefile_is_read_as_ever_when_smart_open_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of this disk have the same text; what is elsewhere or cannot be read is Snakemake's."""
+    of_snakemake = getattr(SourceCache.open, "of_snakemake", SourceCache.open)
+    asked: list[str] = []
+
+    def told(self: SourceCache, source_file: Any, mode: str = "r") -> Any:
+        asked.append(source_file.get_path_or_uri(secret_free=True))
+        return of_snakemake(self, source_file, mode)
+
+    monkeypatch.setattr(SourceCache, pace.OPENED_BY, told)
+    cache = SourceCache(tmp_path / "cache")
+    own, other, missing = (str(tmp_path / name) for name in ("Snakefile", "rules.txt", "none.smk"))
+    Path(own).write_text("rule \N{GREEK SMALL LETTER ALPHA}:\r\n")
+    Path(other).write_text("rule b:")
+
+    pace.open_own_files_plainly()
+    pace.open_own_files_plainly()  # once is enough
+
+    with cache.open(LocalSourceFile(own)) as ours, told(cache, LocalSourceFile(own)) as theirs:
+        assert ours.read() == theirs.read()
+    assert asked == [own]
+    with cache.open(LocalSourceFile(other)) as file:
+        assert file.read() == "rule b:"
+    with pytest.raises(FileNotFoundError):
+        cache.open(LocalSourceFile(missing))
+    assert asked == [own, other, missing]
+
+
+def test_yaml_is_read_alike_when_read_in_c(root: Path) -> None:
+    """Every schema is the same data, and afterwards everything is as it was."""
+    for schema in sorted((root / "config/schemas").glob("*.yaml")):
+        text, before = schema.read_text(), yaml.FullLoader
+        expected = yte.process_yaml(text, require_use_yte=True)
+        with pace.yaml_in_c():
+            assert yaml.FullLoader is not before
+            assert yte.process_yaml(text, require_use_yte=True) == expected
+        assert yaml.FullLoader is before

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-from snakemake.logging import DefaultFormatter
+from snakemake.logging import DefaultFormatter, logger
+from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
 
@@ -276,6 +278,54 @@ def test_handler_leaves_the_stream_to_snakemake_when_nothing_is_computed(
     """Dry runs and touching keep the default output, by keeping the default handler."""
     monkeypatch.setattr(sys, "argv", argv)
     assert _handler(**settings).writes_to_stream is writes
+
+
+def _tabled(num_jobs: int, **settings: object) -> tuple[LogHandler, Any]:
+    """A dry run that has just told how many jobs there are, and its settings."""
+    handler = _handler(dryrun=True, printshellcmds=False, **settings)
+    record = logging.LogRecord("x", logging.INFO, "", 0, "Job stats:", None, None)
+    vars(record).update(event=LogEvent.RUN_INFO, stats={"total": num_jobs})
+    logger.handle(record)
+    return handler, handler.common_settings
+
+
+@pytest.mark.parametrize("quiet", [None, {Quietness.HOST}])
+def test_dry_run_ends_after_its_table_when_the_jobs_are_many(
+    quiet: set[Quietness] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Snakemake is told what `-n --quiet` tells it; a person reads how the jobs can be seen."""
+    handler, settings = _tabled(101, quiet=quiet)
+    handler.close()
+    handler.close()
+
+    assert settings.quiet == {Quietness.RULES, Quietness.PROGRESS}
+    said = capsys.readouterr().err
+    assert said.startswith("101 jobs are not listed: `-n -p` lists them")
+    assert said.count("nothing was started") == 1
+
+
+def test_dry_run_lists_its_jobs_when_they_are_few() -> None:
+    """As many as a person reads are listed as ever."""
+    handler, settings = _tabled(100, quiet={Quietness.HOST})
+    handler.close()
+
+    assert settings.quiet == {Quietness.HOST}
+
+
+def test_dry_run_shows_its_table_when_it_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of `-n --quiet` Snakemake says that it prints a summary, and prints none."""
+    handler, _ = _tabled(3, quiet={Quietness.RULES, Quietness.PROGRESS})
+    handler.close()
+
+    assert capsys.readouterr().err == "Job stats:\nThis was a dry run: nothing was started.\n"
+
+
+@pytest.mark.parametrize("sees", ["printshellcmds", "verbose", "debug_dag"])
+def test_dry_run_lists_all_jobs_when_somebody_wants_to_see_them(sees: str) -> None:
+    """Whoever asks for commands or thoughts of Snakemake gets those of every job."""
+    handler = _handler(**{"dryrun": True, "printshellcmds": False, "quiet": set()} | {sees: True})
+
+    assert handler._listing is None
 
 
 def _breaks(record: logging.LogRecord) -> None:

@@ -64,6 +64,21 @@ def test_second_run_does_nothing_when_the_grid_is_complete(made: WorkingCopy) ->
     assert f"{CELLS} current, restore 0, make 0" in seen.plan
 
 
+def test_current_results_are_no_jobs_when_the_plan_has_seen_them(made: WorkingCopy) -> None:
+    """Snakemake makes no job of a result that the plan has read, nor of what it was made from."""
+    seen = made.look("--debug-dag")
+
+    assert "candidate job table" in seen.text
+    assert "candidate job fold" not in seen.text
+
+
+def test_current_results_are_jobs_when_forced(made: WorkingCopy) -> None:
+    """Who forces a rule means every job of it."""
+    seen = made.look("--forcerun", "fold")
+
+    assert seen.jobs == {"fold": CELLS}
+
+
 def test_results_are_restored_byte_for_byte_when_deleted(made: WorkingCopy) -> None:
     """Without results and metadata only folds run, and table and ledger come out the same."""
     kept = ["results/smoke.csv", "results/smoke-laws.csv", "ledger.csv"]

@@ -282,6 +282,22 @@ def test_output_is_snakemakes_own_when_nothing_is_computed(
     _assert_alike(grid, *options)
 
 
+def test_dry_run_ends_after_its_table_when_the_jobs_are_many(tmp_path: Path) -> None:
+    """Real Snakemake takes notice, tells the table, and describes none of the jobs."""
+    rule = "rule one:\n    output: 'out/{number}'\n    shell: 'touch {output}'\n"
+    (tmp_path / "Snakefile").write_text(
+        f"rule all:\n    input: expand('out/{{n}}', n=range(100))\n{rule}"
+    )
+
+    done = _piped(tmp_path, "-n", "--logger", "quantgrid")
+
+    assert done.returncode == 0
+    said = done.stdout + done.stderr
+    assert re.search(r"(?m)^one +100$", said)
+    assert "rule one:" not in said
+    assert said.count("101 jobs are not listed: `-n -p` lists them") == 1
+
+
 def test_output_is_snakemakes_own_when_everything_is_current(grid: Path) -> None:
     """Nothing is drawn when nothing is to be done."""
     assert _piped(grid).returncode == 0

@@ -3,6 +3,8 @@
 Snakemake ends all jobs when an exception leaves `run_job`, and leaves them all alone when one
 leaves `check_active_jobs`; so nothing raises here.  Whoever ends this process ends no machine: the
 same call later finds them again.  Decision 0021 says why, and what runs in a machine.
+Snakemake imports this at every start, also where nothing is rented: what is needed to rent is
+imported on use.
 """
 
 import asyncio
@@ -11,23 +13,21 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from quantgrid.archive import opened
 from quantgrid.errors import QuantgridError
-from quantgrid.rental import reach, renting
-from quantgrid.rental.collecting import Outcome
-from quantgrid.rental.facts import facts_of
-from quantgrid.rental.presence import Presence
-from quantgrid.rental.requests import Job, Requests, programs, refuse_uncleared
-from quantgrid.rental.spend import Caps
-from quantgrid.rental.tenant import Tenant
-from quantgrid.rental.thresholds import Thresholds
 from quantgrid.wording import agreeing, counted
+
+if TYPE_CHECKING:
+    from quantgrid.rental.collecting import Outcome
+    from quantgrid.rental.presence import Presence
+    from quantgrid.rental.requests import Job, Requests
+    from quantgrid.rental.tenant import Tenant
+    from quantgrid.rental.thresholds import Thresholds
 
 __all__ = ["RentedExecutor", "RentedSettings", "common_settings"]
 
@@ -81,6 +81,8 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
 
     def run_job(self, job: Any) -> None:
         """Ask for a job; what is wrong with it fails this job and no other."""
+        from quantgrid.rental.requests import refuse_uncleared
+
         try:
             request = self._requests().request(told := _told(job))
             refuse_uncleared(told, is_paid=self.is_paid)
@@ -150,14 +152,14 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
         except Exception as error:  # noqa: BLE001 - else Snakemake forgets every job
             self._say(f"a round of the rented machines failed: {error!r}")
 
-    def _round(self, tenant: Tenant) -> None:
+    def _round(self, tenant: "Tenant") -> None:
         """A round, and a second one at once when machines are to end that the first one emptied."""
         if self._has_spare(tenant):
             self._has_spare(tenant)
         if self.thresholds:
             self.thresholds.look(tenant.rounds.books)
 
-    def _has_spare(self, tenant: Tenant) -> bool:
+    def _has_spare(self, tenant: "Tenant") -> bool:
         """A round; whether the next one is the first to end machines for which nothing can come."""
         for outcome in tenant.go():
             self._ended[outcome.job] = outcome  # kept, whatever becomes of the rest
@@ -203,31 +205,43 @@ class RentedExecutor(RemoteExecutor):  # type: ignore[misc]  # untyped package
             time.sleep(_SETTLE_EVERY_S)
             self._go()
 
-    def _requests(self) -> Requests:
+    def _requests(self) -> "Requests":
         """What makes requests; opened at the first job."""
         if self.requests is None:
-            plan = self.workflow.globals[_PLAN]
-            facts, archive = facts_of(plan.platform), opened.of(plan.settings, plan.root)
-            caps = Caps(*plan.settings.money.bounds()) if plan.platform.is_paid else Caps()
-            platform = reach.connect(facts)
-            self.is_paid = plan.platform.is_paid
-            self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
-            told = (plan.settings.grid, plan.settings.money, plan.settings.notify)
-            self.thresholds = Thresholds(*told, archive.store)
-            self.presence = Presence(archive.store, self.tenant.rounds.by, facts.real_s(_BEAT_S))
-            self.requests = Requests(
-                plan.code,
-                plan.root,
-                archive.store,
-                facts,
-                plan.settings.grid,
-                programs(plan.lineage.own.values()),
-            )
+            self.requests = self._opened(self.workflow.globals[_PLAN])
         return self.requests
 
+    def _opened(self, plan: Any) -> "Requests":
+        from quantgrid.archive import opened
+        from quantgrid.rental import reach, renting
+        from quantgrid.rental.facts import facts_of
+        from quantgrid.rental.presence import Presence
+        from quantgrid.rental.requests import Requests, programs
+        from quantgrid.rental.spend import Caps
+        from quantgrid.rental.thresholds import Thresholds
 
-def _told(job: Any) -> Job:
+        facts, archive = facts_of(plan.platform), opened.of(plan.settings, plan.root)
+        caps = Caps(*plan.settings.money.bounds()) if plan.platform.is_paid else Caps()
+        platform = reach.connect(facts)
+        self.is_paid = plan.platform.is_paid
+        self.tenant = renting.tenant(facts, platform, archive, plan.root, caps, self._say)
+        told = (plan.settings.grid, plan.settings.money, plan.settings.notify)
+        self.thresholds = Thresholds(*told, archive.store)
+        self.presence = Presence(archive.store, self.tenant.rounds.by, facts.real_s(_BEAT_S))
+        return Requests(
+            plan.code,
+            plan.root,
+            archive.store,
+            facts,
+            plan.settings.grid,
+            programs(plan.lineage.own.values()),
+        )
+
+
+def _told(job: Any) -> "Job":
     """A job in words of ours."""
+    from quantgrid.rental.requests import Job
+
     params = getattr(job, "params", {})
     return Job(
         rule=job.rule.name,
