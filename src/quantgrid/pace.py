@@ -5,11 +5,14 @@ Shares are of the CPU time of a dry run of a thousand cells (bench/plan.py).
 
 import gc
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+
+from quantgrid import layout
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -22,8 +25,8 @@ SERIALIZED, PLAINLY = "_serialize_param", "_serialize_param_builtin"
 SOURCES, OPENED_BY = "snakemake.sourcecache", "open"
 """Where Snakemake 9 opens a Snakefile, and the method of its SourceCache that does."""
 
-_TEXTS = frozenset({"", ".smk"})
-"""How Snakefiles end; what is compressed is smart_open's."""
+OF_SNAKEMAKE = "of_snakemake"
+"""Where a method that stands for one of Snakemake's keeps that one."""
 
 _NEW_OBJECTS = (100_000, 50, 100)
 
@@ -64,20 +67,74 @@ def open_own_files_plainly() -> None:
     That brings boto3 and requests, to know the addresses of all clouds: a tenth of a start.  Every
     other file is still opened by it, and so is one that cannot be read, for it says so well.
     """
-    module = sys.modules.get(SOURCES)
-    cache, local = (getattr(module, name, None) for name in ("SourceCache", "LocalSourceFile"))
-    before = getattr(cache, OPENED_BY, None)
-    if before is None or local is None or hasattr(before, "of_snakemake"):
-        return
+    local = getattr(sys.modules.get(SOURCES), "LocalSourceFile", None)
 
-    def opened(self: Any, source_file: Any, mode: str = "r") -> Any:
-        path = source_file.get_path_or_uri(secret_free=False) if type(source_file) is local else ""
-        if mode == "r" and Path(path).suffix in _TEXTS and Path(path).is_file():
-            return Path(path).open(encoding="utf-8")
-        return before(self, source_file, mode)
+    def instead(before: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(self: Any, source: Any, mode: str = "r") -> Any:
+            path = source.get_path_or_uri(secret_free=False) if type(source) is local else ""
+            if mode == "r" and Path(path).suffix in layout.RULES_END and Path(path).is_file():
+                return Path(path).open(encoding="utf-8")
+            return before(self, source, mode)
 
-    opened.of_snakemake = before  # type: ignore[attr-defined]
-    setattr(cache, OPENED_BY, opened)
+        return opened
+
+    _replace(SOURCES, "SourceCache", OPENED_BY, instead)
+
+
+def spare_the_graph() -> None:
+    """Let Snakemake not ask of each job what is the same for all of them: a sixth of a graph."""
+    _replace("snakemake.dag", "DAG", "check_directory_outputs", _where_outputs_are_nested)
+    _replace("snakemake.dag", "DAG", "update_conda_envs", _where_a_rule_has_one)
+    _replace("snakemake.jobs", "Job", "is_valid", _by_what_it_keeps)
+
+
+def _where_outputs_are_nested(before: Callable[..., Any]) -> Callable[..., Any]:
+    """An output within another one is an error: looked for by name, and told by Snakemake."""
+
+    def check(dag: Any) -> None:
+        outputs = {os.path.abspath(file) for job in dag.jobs for file in job.output}  # noqa: PTH100
+        folders: set[str] = set()
+        for output in outputs:
+            above = output.rpartition("/")[0]
+            while above not in folders:
+                folders.add(above)
+                above = above.rpartition("/")[0]
+        if not outputs.isdisjoint(folders):
+            before(dag)
+
+    return check
+
+
+def _where_a_rule_has_one(before: Callable[..., Any]) -> Callable[..., Any]:
+    """To know the environment of a job, Snakemake evaluates its params, also where it has none."""
+
+    def update(dag: Any) -> None:
+        if any(getattr(rule, "conda_env", True) is not None for rule in dag.rules):
+            before(dag)
+
+    return update
+
+
+def _by_what_it_keeps(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Whether log and benchmark of a job can be named: the names that it keeps are made once."""
+
+    def is_valid(job: Any) -> None:
+        if not (hasattr(job, "log") and hasattr(job, "benchmark")):
+            before(job)
+
+    return is_valid
+
+
+def _replace(
+    module: str, kind: str, name: str, instead: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    """Put a method in the place of one of Snakemake's, once, where there is such a one."""
+    owner = getattr(sys.modules.get(module), kind, None)
+    before = getattr(owner, name, None)
+    if callable(before) and not hasattr(before, OF_SNAKEMAKE):
+        method = instead(before)
+        setattr(method, OF_SNAKEMAKE, before)
+        setattr(owner, name, method)
 
 
 @contextmanager

@@ -41,11 +41,17 @@ class Targets:
     ancient: Callable[[str], str]
 
     def asked(self, _: Any = None) -> list[str]:
-        """Results of the selected cells; table and page when no cell was left out."""
+        """Results of the selected cells; table and page when no cell was left out.
+
+        A table that is not there needs every result itself, and naming them twice costs a twentieth
+        of a plan; one that is there does not bring back a result that is gone.
+        """
         if not self.plan:
             return []
-        wanted = [result(cell) for cell in self.plan.wanted if self._is_looked_at(cell)]
         whole = len(self.plan.wanted) == len(self.lineage.grid.every)
+        by_table = whole and not self._table.exists() and may_leave_out(self.snakemake)
+        named = () if by_table else self.plan.wanted
+        wanted = [result(cell) for cell in named if self._is_looked_at(cell)]
         pages = [pattern.format(grid=self.name) for pattern in (layout.TABLE, layout.PAGE)]
         return wanted + (pages if whole else [])
 

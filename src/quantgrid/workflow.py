@@ -18,7 +18,7 @@ from quantgrid.clock import SystemClock
 from quantgrid.controller import Controller
 from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.forms import METHODS
-from quantgrid.job import Job
+from quantgrid.job import Stage
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.lines import Lines
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
@@ -81,6 +81,7 @@ class Workflow:
         code, is_main = Path(snakemake.basedir).resolve(), snakemake.is_main_process
         pace.collect_rarely()
         pace.compare_params_as_texts()
+        pace.spare_the_graph()
         settings = load_settings(code, config, validate=_validate)
         grid = load_grid(code, settings.grid, validate=_validate)
         lineage = trace(grid, Science(code))
@@ -169,12 +170,14 @@ class Workflow:
     def milestone_input(self, wildcards: Wildcards) -> list[str]:
         """The newest earlier milestone of the trunk, unless the archive holds it."""
         stage = self.lineage.milestones[wildcards.trunk, int(wildcards.milestone)]
+        self._refuse_other(stage, f"{wildcards.trunk}/{wildcards.milestone}", wildcards)
         return self._inputs(stage.resume[:1])
 
     @asked
     def cell_input(self, wildcards: Wildcards) -> list[str]:
         """What a cell is made from and compared with, unless the archive holds it."""
         cell = self._cell(wildcards)
+        self._refuse_other(self.lineage.cells[cell.id], cell.id, wildcards)
         if cell.id in self.lineage.own:
             return (
                 self._inputs([])
@@ -188,7 +191,9 @@ class Workflow:
     @asked
     def evaluation_input(self, wildcards: Wildcards) -> list[str]:
         """The base that an evaluation compares with, unless the archive holds it."""
-        return self._inputs([self.lineage.bases[self._cell(wildcards).base].record])
+        cell = self._cell(wildcards)
+        self._refuse_other(self.lineage.cells[cell.id], cell.id, wildcards)
+        return self._inputs([self.lineage.bases[cell.base].record])
 
     def _inputs(self, parents: Iterable[str]) -> list[str]:
         """What a job waits for: a clearance where one is needed, and its parents or the sentinel.
@@ -222,17 +227,17 @@ class Workflow:
     def milestone_job(self, wildcards: Wildcards) -> str:
         """The job that trains a trunk up to a milestone."""
         trunk = self.lineage.trunks[wildcards.trunk]
-        return self._checked(self.lineage.milestone(trunk, int(wildcards.milestone)), wildcards)
+        return self.lineage.milestone(trunk, int(wildcards.milestone)).to_json()
 
     @asked
     def cell_job(self, wildcards: Wildcards) -> str:
         """The job that makes the weights of a cell and evaluates them."""
-        return self._checked(self.lineage.job(self._cell(wildcards)), wildcards)
+        return self.lineage.job(self._cell(wildcards)).to_json()
 
     @asked
     def evaluation_job(self, wildcards: Wildcards) -> str:
         """The job that evaluates a cell whose weights exist."""
-        return self._checked(self.lineage.evaluation(self._cell(wildcards)), wildcards)
+        return self.lineage.evaluation(self._cell(wildcards)).to_json()
 
     @asked
     def record(self, wildcards: Wildcards) -> str:
@@ -305,17 +310,17 @@ class Workflow:
         cell = self.lineage.cells[owner]
         return [layout.CELL_RECEIPT.format(base=first, variant=second, fp=cell.fingerprint)]
 
-    def _checked(self, job: Job, wildcards: Wildcards) -> str:
-        if job.last.fingerprint != wildcards.fp:
+    def _refuse_other(self, stage: Stage, owner: str, wildcards: Wildcards) -> None:
+        """Looked at where inputs are asked for: a plan alone asks for no job."""
+        if stage.fingerprint != wildcards.fp:
             stop(
                 ConfigRefusal(
-                    f"{job.cell} is asked for under another fingerprint than this source has",
-                    expected=job.last.fingerprint,
+                    f"{owner} is asked for under another fingerprint than this source has",
+                    expected=stage.fingerprint,
                     seen=wildcards.fp,
                     do="Ask for the result file of the cell instead of its receipt.",
                 )
             )
-        return job.to_json()
 
     def _fresh(self, relative: str, record: str) -> str:
         atomic.publish_json(self.root / relative, {"record": record})

@@ -3,13 +3,19 @@
 import gc
 import inspect
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace as Facts
 from typing import Any
 
 import pytest
 import yaml
 import yte
+from snakemake import api  # noqa: F401 - brings the rest in the one order that works
 from snakemake.common import FUNC_OVERWRITE_PARAMS_ATTR, get_function_params
+from snakemake.dag import DAG
+from snakemake.exceptions import WildcardError
+from snakemake.jobs import Job
 from snakemake.sourcecache import LocalSourceFile, SourceCache
 
 from quantgrid import pace
@@ -87,6 +93,70 @@ def test_snakefile_is_read_as_ever_when_smart_open_is_not_asked(
     with pytest.raises(FileNotFoundError):
         cache.open(LocalSourceFile(missing))
     assert asked == [own, other, missing]
+
+
+OF_THE_GRAPH = [(DAG, "check_directory_outputs"), (DAG, "update_conda_envs"), (Job, "is_valid")]
+
+
+@pytest.fixture
+def spared(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Methods that are asked for each job, replaced; what was called of Snakemake's own ones."""
+    called: list[object] = []
+    for owner, name in OF_THE_GRAPH:
+        told = partial(lambda name, of: called.append((name, of)), name)
+        monkeypatch.setattr(owner, name, lambda of, told=told: told(of))
+    pace.spare_the_graph()
+    pace.spare_the_graph()  # once is enough
+    return called
+
+
+@pytest.mark.parametrize(
+    ("outputs", "is_told"),
+    [
+        (["a/b", "a/bc", "a.b/c", "/a"], False),
+        (["a/b", "a/b/c/d"], True),
+        (["./a//b", "a/b/c"], True),
+        (["a/b", "a/b"], False),
+    ],
+)
+def test_outputs_within_outputs_are_told_by_snakemake(
+    spared: list[object], outputs: list[str], is_told: bool
+) -> None:
+    """Whatever it would refuse comes before it; a thousand files beside each other do not."""
+    dag = Facts(jobs=[Facts(output=[file]) for file in outputs])
+
+    DAG.check_directory_outputs(dag)
+
+    assert spared == ([("check_directory_outputs", dag)] if is_told else [])
+
+
+def test_environments_are_snakemakes_when_a_rule_has_one(spared: list[object]) -> None:
+    """And where a rule does not tell, as in another version."""
+    bare, conda, unknown = (
+        Facts(rules=rules) for rules in ([Facts(conda_env=None)], [Facts(conda_env="x")], [Facts()])
+    )
+
+    for dag in (bare, conda, unknown):
+        DAG.update_conda_envs(dag)
+
+    assert spared == [("update_conda_envs", conda), ("update_conda_envs", unknown)]
+
+
+def test_log_of_a_job_that_cannot_be_named_is_an_error_as_ever(spared: list[object]) -> None:
+    """What naming it raises comes through, and names are asked for where a job keeps them."""
+
+    class Named:
+        benchmark = None
+
+        @property
+        def log(self) -> list[str]:
+            raise WildcardError("log")
+
+    with pytest.raises(WildcardError):
+        Job.is_valid(Named())
+    Job.is_valid(other := Facts(log=[]))
+    assert spared == [("is_valid", other)]
+    assert all(isinstance(vars(Job)[name], property) for name in ("log", "benchmark"))
 
 
 def test_yaml_is_read_alike_when_read_in_c(root: Path) -> None:

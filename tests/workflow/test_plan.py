@@ -284,6 +284,13 @@ def test_unknown_cell_is_refused_when_named(fresh: WorkingCopy) -> None:
     assert "grid smoke has no cell n0-t999k-s0/none" in seen.text
 
 
+def test_receipt_of_another_science_is_refused_when_named(fresh: WorkingCopy) -> None:
+    """A plan says so, and not a job in the middle of a night."""
+    seen = fresh.look(f"receipts/cell/{BASE}/none.{'0' * 64}.json", code=78)
+
+    assert f"{BASE}/none is asked for under another fingerprint" in seen.text
+
+
 @pytest.mark.parametrize(
     "picture", ["--dag", pytest.param("--rulegraph", marks=pytest.mark.nightly)]
 )

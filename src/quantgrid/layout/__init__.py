@@ -158,6 +158,9 @@ def find_checkpoint(name: str) -> tuple[int, str] | None:
 # -- configuration --------------------------------------------------------------------------------
 
 SNAKEFILE = "Snakefile"
+RULES_END = frozenset({"", ".smk"})
+"""How files of rules end."""
+
 CONFIG = "config/config.yaml"
 SCHEMAS = "config/schemas"
 EQUIVALENCES = "config/equivalences.yaml"
