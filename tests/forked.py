@@ -37,11 +37,8 @@ PRELOADED = (
     "quantgrid.workflow",
     "quantgrid.commands.archive",
     "quantgrid.commands.fold",
-    "quantgrid.commands.report",
     "quantgrid.commands.table",
     "quantgrid.store.s3",
-    "matplotlib.figure",
-    "matplotlib.backends.backend_svg",
 )
 PLUGINS = (str(Path(__file__).parent / "plugins"), str(Path(__file__).parents[1]))
 """Where the executor of the plain platform is: Snakemake looks for plugins once, in the server.

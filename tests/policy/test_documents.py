@@ -1,5 +1,6 @@
 """Documents tell the truth: links lead somewhere, generated parts equal their generators."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import forked
 
 DECISION_LINES = 40
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -114,12 +117,9 @@ def _drawn_edges(svg: str) -> set[tuple[str, str]]:
 def test_picture_shows_the_rules_when_compared(root: Path, tmp_path: Path) -> None:
     """The picture of the rules has the arrows that Snakemake draws for a fresh working copy."""
     command = ["--snakefile", str(root / "Snakefile"), "--directory", str(tmp_path)]
-    drawn = subprocess.run(
-        [sys.executable, "-m", "snakemake", *command, "--rulegraph", "dot"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    line = [sys.executable, "-m", "snakemake", *command, "--rulegraph", "dot"]
+    drawn = forked.run(line, cwd=tmp_path, env=os.environ, timeout=180, apart=True)
+    assert drawn.returncode == 0, drawn.stderr
     edges = _edges(drawn.stdout)
 
     assert ("base", "quantise") in edges

@@ -1,9 +1,11 @@
 """`snakemake --lint` has nothing to say that was not answered."""
 
+import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+import forked
 
 # What the linter says, and why we do otherwise.
 ANSWERED = {
@@ -21,10 +23,8 @@ ANSWERED = {
 def remarks(snakefile: Path, directory: Path) -> list[str]:
     """What the linter says of a workflow, one line a remark, each with its rule."""
     command = ["snakemake", "--lint", "--snakefile", str(snakefile), "--directory", str(directory)]
-    done = subprocess.run(
-        [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=120
-    )
-    said = f"{done.stdout}\n{done.stderr}"
+    line = [sys.executable, "-m", *command]
+    said = forked.run(line, cwd=directory, env=os.environ, timeout=180).stdout
     assert "Lints for" in said or "Congratulations" in said, said
     found, rule = [], ""
     for line in said.splitlines():
