@@ -1,11 +1,13 @@
 """What the training loop costs beside a bare one, and the model beside nanoGPT's and the roofline.
 
-    python bench/train.py [--json] [--models n0,n1] [--rounds 7] [--seconds 2]
+    python bench/train.py [--json] [--models n0,n1] [--rounds 12]
 
-Everything runs on one thread and in turns, so that all share the machine's moods; figures are
-medians of CPU seconds.  `bare` is the same model with the same optimiser and nothing else: no
-corpus, no reports, no checkpoints, no watch.  `loop` is what `scripts/trunk.py` runs: batches from
-shards, losses fetched, the keeper asked, every rule of the watch, evaluations.  `nanogpt` is a
+Everything runs on one thread, in turns of ten steps whose order is turned round every time, so that
+all share the machine's moods; figures are medians of CPU seconds, and ratios are of turns beside
+each other.  `bare` is the same model with the same optimiser and nothing else: no corpus, no
+reports, no checkpoints, no watch.  `loop` is what `scripts/trunk.py` runs between two evaluations:
+batches from shards, losses fetched, the keeper asked, every rule of the watch.  `evaluations` is
+what they take beside that while they are densest (the first fifty, decision 0031).  `nanogpt` is a
 model of GPT-2's architecture (LayerNorm, learned positions, GELU, fused projections; Karpathy's
 nanoGPT) of the same width, depth, heads and context, in the bare loop.  `roofline` is a matrix
 product of the shapes of the MLP, forward and backward, in the same run.
@@ -21,8 +23,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,11 +43,13 @@ from quantgrid.watch.training import watched
 from quantlm import environment, schedule
 from quantlm.checkpoint import TrainingState
 from quantlm.held_out import HeldOut
-from quantlm.loop import Trainer
+from quantlm.loop import REPORT_EVERY, Trainer
 from quantlm.model import Architecture, build
 
 ROOT = Path(__file__).parents[1]
 Step = Callable[[], None]
+TURN = REPORT_EVERY
+"""Steps of a turn: the loop fetches its losses once in so many."""
 
 
 class Row(NamedTuple):
@@ -55,6 +60,8 @@ class Row(NamedTuple):
     ms_per_step: float
     gflop_per_cpu_s: float
     ratio: float
+    low: float
+    high: float
 
 
 class Counted(MemoryView):
@@ -129,9 +136,30 @@ def bare(model: nn.Module, spec: dict[str, Any]) -> Step:
     return step
 
 
+class Loop(NamedTuple):
+    """A training as a script runs it, which goes on until a step."""
+
+    trainer: Trainer
+    held_out: HeldOut
+    until: Callable[[int], object]
+
+    def turn_s(self) -> float:
+        """CPU seconds of a step, over ten; ten with an evaluation among them are not counted."""
+        while self._evaluations(self.trainer.step + TURN) > self._evaluations(self.trainer.step):
+            self.until(self.trainer.step + TURN)
+        return cpu_s(lambda: self.until(self.trainer.step + TURN), 1) / TURN
+
+    def evaluation_s(self) -> float:
+        """CPU seconds of an evaluation for each of the steps that lie before it."""
+        return cpu_s(self.held_out.losses, 1) / self.held_out.every
+
+    def _evaluations(self, step: int) -> int:
+        return step // self.held_out.every
+
+
 @contextmanager
-def loop(spec: dict[str, Any], folder: Path, steps: int) -> Iterator[Step]:
-    """`steps` steps of the loop, with keeper, watch and evaluations, as a script runs it."""
+def loop(spec: dict[str, Any], folder: Path) -> Iterator[Loop]:
+    """The loop with keeper, watch and evaluations."""
     whole = shakespeare()
     view = Counted({name: whole.shard(name) for name in whole.shard_tokens}, whole.validation())
     trainer = Trainer.start(trunk(spec) | {"passes": 1000}, view, torch.device("cpu"))
@@ -140,13 +168,9 @@ def loop(spec: dict[str, Any], folder: Path, steps: int) -> Iterator[Step]:
     rate = schedule.trunk_rate(spec["learning_rate"], spec["warmup_steps"])
     (folder / "desk" / "out").mkdir(parents=True)
     with keeper, watch:
-        yield lambda: _discard(
-            trainer.run(trainer.step + steps, rate, keeper=keeper, watcher=watch)
+        yield Loop(
+            trainer, held_out, lambda stop: trainer.run(stop, rate, keeper=keeper, watcher=watch)
         )
-
-
-def _discard(_: object) -> None:
-    """Nobody needs the losses."""
 
 
 def _cell(folder: Path) -> Cell:
@@ -215,55 +239,60 @@ def cpu_s(run: Callable[[], None], times: int) -> float:
     return (time.process_time() - begin) / times
 
 
-def measured(name: str, spec: dict[str, Any], rounds: int, seconds: float) -> list[Row]:
+def measured(name: str, spec: dict[str, Any], rounds: int) -> list[Row]:
     """All ways at one size, in turns."""
     ours, theirs = build(Architecture.of(spec), 0), NanoGPT(spec)
-    steps = {"bare": bare(ours, spec), "nanogpt": bare(theirs, spec)}
     product, product_gflop = roofline(spec)
-    for step in steps.values():
-        step()
-    times = max(5, round(seconds / cpu_s(steps["bare"], 2)))
-    found: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, loop(spec, Path(folder), times) as run_loop:
-        run_loop()
-        for _ in range(rounds):
-            for way, step in steps.items():
-                found.setdefault(way, []).append(cpu_s(step, times))
-            found.setdefault("loop", []).append(cpu_s(run_loop, 1) / times)
-            found.setdefault("roofline", []).append(cpu_s(product, 4 * times))
-    work = {"bare": gflop(ours, spec), "nanogpt": gflop(theirs, spec), "roofline": product_gflop}
-    work["loop"] = work["bare"]
-    return [_row(name, way, found, work[way]) for way in ("bare", "loop", "nanogpt", "roofline")]
+    work = dict.fromkeys(("bare", "loop", "evaluations"), gflop(ours, spec))
+    work |= {"nanogpt": gflop(theirs, spec), "roofline": product_gflop}
+    steps = {"bare": bare(ours, spec), "nanogpt": bare(theirs, spec), "roofline": product}
+    with tempfile.TemporaryDirectory() as folder, loop(spec, Path(folder)) as training:
+        ways = {way: partial(cpu_s, step, TURN) for way, step in steps.items()}
+        ways |= {"loop": training.turn_s, "evaluations": training.evaluation_s}
+        found = in_turns(ways, rounds)
+    work["evaluations"] *= training.held_out.sequences / spec["batch_sequences"] / 3
+    work["evaluations"] /= training.held_out.every
+    return [_row(name, way, found, work[way]) for way in work]
+
+
+def in_turns(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """CPU seconds of a step of each way, round after round; the first round only warms up."""
+    found: dict[str, list[float]] = {way: [] for way in ways}
+    for number in range(rounds + 1):
+        for way in list(ways)[:: -1 if number % 2 else 1]:
+            found[way].append(ways[way]())
+    return {way: each[1:] for way, each in found.items()}
 
 
 def _row(model: str, way: str, found: dict[str, list[float]], work: float) -> Row:
-    """Medians; the ratio is that of turns beside each other."""
-    pairs = zip(found[way], found["bare"], strict=True)
-    middle, ratio = statistics.median(found[way]), statistics.median(a / b for a, b in pairs)
-    return Row(model, way, 1e3 * middle, work / middle, ratio)
+    """Medians, and the quartiles of the ratio of turns beside each other."""
+    middle = statistics.median(found[way])
+    low, ratio, high = statistics.quantiles(
+        (a / b for a, b in zip(found[way], found["bare"], strict=True)), n=4
+    )
+    return Row(model, way, 1e3 * middle, work / middle, ratio, low, high)
 
 
 def main() -> None:
     """Print a table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="n0,n1", help="files of config/models")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=2.0, help="CPU seconds of one turn")
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     environment.prepare("cpu", 1)
     rows = []
     for name in options.models.split(","):
         spec = MODEL if name == "n0" else resolved(load_model(ROOT, name))
-        rows += measured(name, dict(spec), options.rounds, options.seconds)
+        rows += measured(name, dict(spec), options.rounds)
     if options.json:
         print(json.dumps([row._asdict() for row in rows], indent=2))
         return
-    print(f"load {os.getloadavg()[0]:.0f}; medians of {options.rounds} turns, one thread")
-    print(f"{'model':<6} {'way':<10} {'ms a step':>10} {'GFLOP/CPU-s':>12} {'beside bare':>12}")
+    print(f"load {os.getloadavg()[0]:.0f}; {options.rounds} turns of {TURN} steps, one thread")
+    print(f"{'model':<6} {'way':<12} {'ms a step':>10} {'GFLOP/CPU-s':>12} {'beside bare':>12}")
     for row in rows:
         told = f"{row.ms_per_step:>10.2f} {row.gflop_per_cpu_s:>12.1f} {row.ratio:>12.3f}"
-        print(f"{row.model:<6} {row.way:<10} {told}")
+        print(f"{row.model:<6} {row.way:<12} {told} ({row.low:.3f} to {row.high:.3f})")
 
 
 if __name__ == "__main__":
