@@ -97,13 +97,22 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
         "archived": record is not None,
         "state": str(state) if state.is_dir() else None,
         "checkpoint": None if record else links.newest_checkpoint(state) or None,
-        "num_tokens": stage.spec.get("num_tokens"),
+        "num_tokens": _tokens_at_end(stage.spec),
         "links": list(chain.links),
         "counters": chain.counters(),
         "hold": None,
         "planned_links": None if record else planned,
         "failure": _masked(failure),
     }
+
+
+def _tokens_at_end(spec: Mapping[str, Any]) -> int | None:
+    """Tokens that weights have seen when their stage is finished; None for one without training."""
+    if "cooldown" in spec:
+        model = spec["trunk"]["model"]
+        steps: int = spec["cooldown"]["num_steps"]
+        return steps * int(model["batch_sequences"]) * int(model["context"])
+    return spec.get("num_tokens")
 
 
 def _masked(failure: failures.Failure | None) -> dict[str, Any] | None:

@@ -178,6 +178,9 @@ def test_why_of_a_finished_trunk_tells_the_tokens_at_its_end(
     assert "interrupted after 3 s on None (None), 5,000 tokens" in said
     assert "done after 3 s on None (None), 16,384 tokens" in said
     assert "12,288" not in said
+    base = lineage.bases["n0-t20k-s0"]
+    archived(tmp_path, "weights", BASE, base.fingerprint, stage="cooldown", links=ends[1:])
+    assert "done after 3 s on None (None), 20,480 tokens" in told(BASE, "--grid", "smoke")
 
 
 @pytest.mark.parametrize(
