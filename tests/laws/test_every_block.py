@@ -13,6 +13,8 @@ from quantgrid.spec import Form
 
 WIDE = 128
 """A group of `paper` that does not divide the widths of n0."""
+MANY_PASSES = 16
+"""From so many on the training loss runs away from the other one, which the watch calls a gap."""
 
 
 @pytest.mark.nightly
@@ -21,21 +23,27 @@ def test_every_block_is_computed_and_fits_are_drawn_in_one_command(
     tmp_path: Path, root: Path
 ) -> None:
     """No cell fails, every block has its rows, and the page draws the fitted laws of damage."""
-    cells = load_grid(root, "miniature").cells
     copy = working_copy.lay(tmp_path / "copy", light=False)
 
     copy.snakemake("--quiet", "all", grid="miniature", timeout_s=3 * 3600)
 
+    assert_whole(copy, load_grid(root, "miniature"))
+
+
+def assert_whole(copy: working_copy.WorkingCopy, grid: Grid) -> None:
+    """All rows, nothing doubted but what saw the same tokens again and again, and fits."""
     with (copy / "results/miniature.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["cell"] for row in rows} == {cell.id for cell in cells}
-    assert {row["verdict"] for row in rows} == {"VALID"}
-    assert all(0 < float(row["loss"]) < 6 for row in rows)
-    page = (copy / "results/miniature.html").read_text()
-    assert 'id="fits-title"' in page
+        rows = {row["cell"]: row for row in csv.DictReader(file)}
+    many = {cell.id for cell in grid.cells if cell.trunk.passes >= MANY_PASSES}
+    doubted = {cell for cell, row in rows.items() if row["verdict"] != "VALID"}
+    assert rows.keys() == {cell.id for cell in grid.cells}
+    assert all(0 < float(row["loss"]) < 6 for row in rows.values())
+    assert doubted <= many, doubted
+    assert all(rows[cell]["reason"].startswith("gap: ") for cell in doubted)
+    assert 'id="fits-title"' in (copy / "results/miniature.html").read_text()
     told = copy.quantgrid("fit", "results/miniature.csv", "--damage").text
-    print(told)
-    assert "RTN row noclip" in told
+    print(f"{len(rows)} cells, doubted {sorted(doubted)}\n{told}")
+    assert "rtn row noclip" in told
 
 
 def test_miniature_has_every_form_of_paper_in_its_block(root: Path) -> None:
