@@ -229,7 +229,7 @@ def overall_line(seen: Overview, width: int) -> str:
             (3, f"{seen.jobs_done}/{seen.jobs} jobs"),
             (6, f"{seen.running} running" if seen.running else ""),
             (1, f"{seen.failed} failed" if seen.failed else ""),
-            (1, f"{seen.stopped} stopped, state kept" if seen.stopped else ""),
+            (1, f"{seen.stopped} stopped" if seen.stopped else ""),
             (4, f"{clock_face(seen.elapsed_s)} elapsed"),
             (2, "" if seen.left_s is None else f"about {clock_face(seen.left_s)} left"),
         ],

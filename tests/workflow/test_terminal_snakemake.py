@@ -206,7 +206,7 @@ def test_terminal_is_clean_after_an_interrupt_and_the_code_is_snakemakes(
     seen.press("\x03")
     code, lines = seen.finish()
     assert code == 1
-    assert lines[-1].startswith("demo  60/105 cells  1/9 jobs  2 stopped, state kept")
+    assert lines[-1].startswith("demo  60/105 cells  1/9 jobs  2 stopped")
     assert not _has(lines, "running")
     assert seen.emulator.cursor == (len(lines), 0)
     assert "\x1b[?" not in seen.raw
