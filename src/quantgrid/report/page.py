@@ -244,7 +244,7 @@ def _sections(of: sections.Named, laws: "pd.DataFrame") -> dict[str, Any]:
     """What the template fills its sections with; the largest model speaks in the sentences."""
     several = len(of.families) > 1
     return {
-        "headline_family": of.families[of.grid.families()[-1]] if several else "",
+        "headline_family": of.families[of.grid.quantised_families()[-1]] if several else "",
         "least": sections.least(of),
         "bits": sections.more_than_bits(of),
         "growth": sections.growth(of),

@@ -61,8 +61,8 @@ class Plot:
 
 
 def svg(plot: Plot, grid: Grid, size: Size) -> bytes:
-    """The plot as SVG, one panel for each family; equal records give equal bytes."""
-    families = grid.families()
+    """The plot as SVG, one panel for each family with a form; equal records give equal bytes."""
+    families = grid.quantised_families()
     salt = f"{plot.name}-{size.width}"
     size = replace(size, label_width=round(plot.label_part * size.label_width))
     titles = list(labels.family_labels(families).values())

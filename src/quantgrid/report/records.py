@@ -111,6 +111,14 @@ class Grid:
         sizes = {cell.family: cell.model.num_parameters for cell in self.cells}
         return sorted(sizes, key=lambda family: (sizes[family], family))
 
+    def quantised_families(self) -> list[str]:
+        """Those with a form to draw or to speak of; all where no family has one.
+
+        Pass controls are bases alone: a family of theirs has no damage and no bits to compare.
+        """
+        formed = {cell.family for cell in self.cells if not cell.is_base}
+        return [each for each in self.families() if each in formed or not formed]
+
     def budgets(self, family: str, variant: str | None = None) -> list[int]:
         """Budgets in tokens that a family (and a form in it) was averaged at, ascending."""
         return sorted(

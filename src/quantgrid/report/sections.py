@@ -77,7 +77,7 @@ def why_empty(grid: Grid) -> str:
 def least(of: Named) -> dict[str, Any]:
     """Which form loses least at each bit width: sentences for the largest model, a sheet."""
     found = answers.least_by_width(of.grid)
-    family = of.grid.families()[-1]
+    family = of.grid.quantised_families()[-1]
     heads = (
         Head("width", is_number=False),
         Head("loses least", is_number=False),
@@ -113,7 +113,7 @@ def _least_row(each: answers.Least, of: Named) -> list[Entry]:
 
 def more_than_bits(of: Named) -> dict[str, Any]:
     """Where fewer bits lose less than more, for the largest model."""
-    found = answers.inversions(of.grid, of.grid.families()[-1])
+    found = answers.inversions(of.grid, of.grid.quantised_families()[-1])
     return {
         "sentences": prose.inversion_sentences(found[:MOST_INVERSIONS], of.forms),
         "num_more": max(len(found) - MOST_INVERSIONS, 0),
@@ -123,7 +123,7 @@ def more_than_bits(of: Named) -> dict[str, Any]:
 def growth(of: Named) -> dict[str, Any]:
     """Where damage starts to grow and what it does after: sentences and a sheet."""
     found = answers.onsets(of.grid)
-    family = of.grid.families()[-1]
+    family = of.grid.quantised_families()[-1]
     heads = (
         Head("form", is_number=False),
         Head(f"damage at {_shared(o.smallest_tokens for o in found) or 'the smallest budget'}"),

@@ -199,3 +199,19 @@ def test_families_stay_apart_when_the_corpus_is_bounded(tmp_path: Path) -> None:
     grid = read(tmp_path, records)
 
     assert set(grid.families()) == {"n0 shakespeare", "n0-u100000p4 shakespeare"}
+
+
+def test_family_is_not_drawn_when_it_has_bases_alone(tmp_path: Path) -> None:
+    """A control of passes has no form: it is in the table, and no panel or sentence is its own."""
+    records = small_records()
+    for cell, record in list(records.items()):
+        if cell.startswith("n0-t400k-s1/"):
+            record["spec"]["cell"]["trunk"] |= {"unique_tokens": 100_000, "passes": 4}
+            if not cell.endswith("/none"):
+                del records[cell]
+
+    grid = read(tmp_path, records)
+
+    assert len(grid.families()) == 2
+    assert grid.quantised_families() == ["n0 shakespeare"]
+    assert read(tmp_path, {"n0-t400k-s1/none": records["n0-t400k-s1/none"]}).quantised_families()
