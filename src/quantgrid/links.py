@@ -113,10 +113,14 @@ class Chain(NamedTuple):
 
 
 def clear(state: Path) -> None:
-    """Remove a state, its links included: the record of its stage has them now."""
+    """Remove a state, its links included: the record of its stage has them now.
+
+    A script that was killed while it told its link leaves what it had not published.
+    """
     links, told = layout.links_file(state), layout.link_file(state)
     for path in (links, told):
         path.unlink(missing_ok=True)
+        atomic.clear_debris(path)
     if state.is_dir():
         import shutil  # loads three compressors, and most stages keep no state
 

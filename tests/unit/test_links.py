@@ -143,6 +143,8 @@ def test_clear_leaves_nothing_when_a_stage_is_done(state: Path, tmp_path: Path) 
         each.mkdir(parents=True)
         (each / "checkpoint").write_text("x")
         run_link(each, CAP, 10)
+    for half in (layout.link_file(state), layout.links_file(state)):  # of a script that was killed
+        half.with_name(f"{half.name}.qgpart-h@1.2@00").write_text("half")
 
     links.clear(state)
 
