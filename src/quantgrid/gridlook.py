@@ -10,6 +10,7 @@ from quantgrid.archive import Archive, opened
 from quantgrid.elsewhere import held_elsewhere
 from quantgrid.failures import remembered
 from quantgrid.gridmap import Spot, State
+from quantgrid.job import Stage
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Settings, load_grid
 from quantgrid.plan import Plan
@@ -166,7 +167,23 @@ class _Judge(NamedTuple):
         if now := sorted(self._parents(cell) & self.running):
             return f"{now[0]}, which runs"
         missing = sorted(self._parents(cell))
-        return f"{missing[0]}, which waits for {first}" if missing else first
+        if not missing:
+            return first
+        failed = self._failed_before(missing[0])
+        return f"{missing[0]}, which waits for {f'{failed}, which failed' if failed else first}"
+
+    def _failed_before(self, owner: str) -> str | None:
+        """The newest milestone that one goes on from and that failed; None where none did."""
+        stage = self._milestone(owner)
+        before = map(layout.owner_of, stage.resume) if stage else ()
+        failed = self.plan.failed
+        return next(
+            (o for o in before if (s := self._milestone(o)) and s.fingerprint in failed), None
+        )
+
+    def _milestone(self, owner: str) -> Stage | None:
+        trunk, _, at = owner.rpartition("/")
+        return self.plan.lineage.milestones.get((trunk, int(at))) if at.isdecimal() else None
 
     def _parents(self, cell: AnyCell) -> frozenset[str]:
         """Owners of what the cell is made from and the archive lacks."""

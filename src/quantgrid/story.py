@@ -64,7 +64,7 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
         "result": _result(place.root, cell),
         "verdict": verdict,
         "made_from": sorted(
-            {layout.owner_of(key) for _, s in stages for key in s.parents.values()}
+            {layout.owner_of(key) for _, s in stages for key in s.parents.values()} - {cell}
         ),
         "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
         "stages": told,

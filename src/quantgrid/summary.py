@@ -257,11 +257,14 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
 
 
 def _counts(told: Summary) -> str:
+    if told.is_done and not (told.made or told.restored or told.current):
+        return "no cell was asked for"
+    kept = {cell for trouble in told.troubles for cell in trouble.cells}
     counts = {
         "made": len(told.made),
         "restored": len(told.restored),
         "there before": told.current,
-        "not asked for" if told.is_done else "still to do": len(told.left),
+        "not asked for" if told.is_done else "still to do": len(kept | set(told.left)),
     }
     return (
         ", ".join(f"{number} {word}" for word, number in counts.items() if number)

@@ -82,6 +82,20 @@ def test_cells_wait_when_nothing_was_run(desk: Desk) -> None:
     assert Counter(desk.states().values()) == {State.WAITING: 14}
 
 
+def test_cells_behind_a_failed_milestone_wait_for_it_and_for_no_controller(desk: Desk) -> None:
+    """A milestone goes on from an earlier one: whoever starts a controller is refused there."""
+    (trunk, first), (_, second) = sorted(desk.lineage.milestones)
+    stage = desk.lineage.milestones[trunk, first]
+    told = Diagnosis("import", FailureClass.CODE, "ImportError", "no module", ())
+    facts = {"cell": f"{trunk}/{first}", "stage": stage.name, "fingerprint": stage.fingerprint}
+    failures.keep(desk.folder, failures.failure_of(told, **facts))
+
+    found = look(desk.folder, load_settings(desk.folder, {"grid": "smoke"}), set())
+
+    waits = [f"{trunk}/{second}, which waits for {trunk}/{first}, which failed"]
+    assert [why for why, _ in found.waits] == waits
+
+
 def test_cells_stand_by_their_verdict_when_they_are_folded(desk: Desk) -> None:
     """The ledger has it; a result that it does not know is not done."""
     for cell, verdict in ((CELL, "VALID"), (OTHER, "SUSPECT"), ("n0-t40k-s0/none", "INVALID")):

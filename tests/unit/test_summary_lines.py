@@ -30,6 +30,11 @@ def test_block_leads_to_the_page_when_all_is_there() -> None:
     )
 
 
+def test_block_says_so_when_no_cell_was_asked_for() -> None:
+    """A corpus alone is done; its grid is not."""
+    assert told(left=("a/b",)).startswith("summary   demo: done; no cell was asked for\n")
+
+
 def test_block_leads_to_no_page_when_a_part_was_asked_for() -> None:
     """Where nothing is next, nothing is said."""
     assert told(made=("a/b",), has_page=False).endswith("cost      nothing was rented")
@@ -75,7 +80,7 @@ def test_block_fits_eighty_columns_when_a_message_is_long() -> None:
     wrapped = [line for line in block.splitlines() if not line.startswith("again")]
     assert max(map(len, wrapped)) <= 80
     assert "held      3 by another controller" in block
-    assert "not done; 1 still to do" in block
+    assert "not done; 2 still to do" in block
 
 
 def test_block_names_five_of_many_and_counts_the_rest() -> None:

@@ -106,6 +106,7 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     assert f"; held by {held}" in " ".join(f"{stage} ".split()) + " "
     assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
     assert "5,000 tokens" in said
+    assert "\nmade from    n0-s0/16384\n" in said  # and not from itself
 
 
 BASE, FORM = "n0-t20k-s0/none", "n0-t20k-s0/rtn-w4row-noclip"

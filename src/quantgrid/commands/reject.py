@@ -10,6 +10,7 @@ from quantgrid.archive import opened
 from quantgrid.clock import SystemClock
 from quantgrid.errors import ConfigRefusal
 from quantgrid.load import load_settings
+from quantgrid.wording import agreeing
 
 HELP = "reject a result for a reason: it leaves table, plots and averages"
 
@@ -47,5 +48,8 @@ def main(options: argparse.Namespace) -> int:
         print(json.dumps(told, indent=2))
     else:
         names = ", ".join(options.cells)
-        print(f"rejected {names}; the next `snakemake` makes table and page anew")
+        its = agreeing(len(options.cells), "it", "them")
+        print(
+            f"rejected {names}; the next run of a grid that has {its} makes its table and page anew"
+        )
     return 0
