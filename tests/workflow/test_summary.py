@@ -28,7 +28,7 @@ def test_summary_says_what_failed_what_was_made_and_what_came_back(
     """A failed run, the one after it was mended, and one that only restores: one form of words."""
     monkeypatch.setenv("LIGHT_FAIL", "qat:raise ValueError('no such scale')")
     failed = block(fresh.snakemake(grid=FEW, code=1))
-    assert failed[0] == f"summary   {FEW}: not done; 2 made"
+    assert failed[0] == f"summary   {FEW}: not done; 2 made, 1 still to do"
     assert failed[1] == f"failed    {QAT}, qat"
     assert failed[2] == "          ValueError: no such scale"
     assert failed[3].startswith("          log: logs/")
