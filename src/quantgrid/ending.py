@@ -114,5 +114,7 @@ def _again(chain: links.Chain) -> str:
 
 
 def _place(chain: links.Chain) -> str:
-    """How far a chain is, in words."""
+    """How far a chain is, in words; the name of a checkpoint that tells its tokens is left out."""
+    if chain.newest and (tokens := links.find_told(chain.state).get("tokens")):
+        return f"state kept at {tokens:,} tokens"
     return f"state kept: {chain.newest}" if chain.newest else "no checkpoint was saved yet"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from quantgrid import failures, hold, judging, layout, links, masking, verdicts
 from quantgrid.archive import Archive
 from quantgrid.archive.record import Record
+from quantgrid.forms import METHODS
 from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.remembered import Remembered
@@ -222,7 +223,9 @@ def lines(told: Mapping[str, Any]) -> list[str]:
         text += _stage_lines(stage)
     if told["made_from"]:
         text += _wrapped("made from", ", ".join(told["made_from"]))
-    text += [line for name, value in told["spec"].items() for line in _spec_lines(name, value)]
+    text += [
+        line for name, value in _meant(told["spec"]).items() for line in _spec_lines(name, value)
+    ]
     return [*text, *_wrapped("next", told["do"])]
 
 
@@ -253,7 +256,23 @@ def _flat(prefix: str, value: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(inner, Mapping):
             yield from _flat(f"{prefix}{name}.", inner)
         elif inner is not None:
-            yield f"{prefix}{name} {inner}"
+            yield f"{prefix}{name} {_said(inner)}"
+
+
+def _said(value: Any) -> str:
+    """A value of a spec as a person says it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _meant(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A spec whose form has only the fields that mean something to its method."""
+    form = spec.get("form")
+    if not isinstance(form, Mapping) or form.get("method") not in METHODS:
+        return dict(spec)
+    takes = {"method", *METHODS[form["method"]].takes}
+    return {**spec, "form": {name: value for name, value in form.items() if name in takes}}
 
 
 def _wrapped(label: str, text: str) -> list[str]:

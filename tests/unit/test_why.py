@@ -149,6 +149,17 @@ def test_why_of_a_form_says_that_its_base_is_doubted(
     assert (facts["verdict"], facts["own"], facts["base"]) == ("SUSPECT", "VALID", BASE)
 
 
+def test_why_tells_of_a_form_only_what_means_something_to_its_method(
+    told: Callable[..., str],
+) -> None:
+    """An unquantised base has no damping; yes and no are words."""
+    form = told(FORM, "--grid", "smoke").partition("spec         form: ")[2]
+
+    assert "\nspec         form: method none\n" in told(BASE, "--grid", "smoke")
+    assert "asymmetric no" in form
+    assert "damping" not in form
+
+
 def test_why_of_a_doubted_cell_says_what_a_person_does(
     told: Callable[..., str], tmp_path: Path
 ) -> None:

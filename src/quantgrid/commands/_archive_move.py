@@ -110,7 +110,7 @@ def forget(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
         print(json.dumps([str(receipt.path) for receipt in given_up], indent=2))
     else:
         for receipt in given_up:
-            print(f"{receipt.path}: {receipt.record} in archive {receipt.archive}")
+            print(receipt.path)
     if options.yes:
         receipts.forget(root, given_up)
     said = "forgot" if options.yes else "would forget (with --yes)"
