@@ -215,7 +215,7 @@ def test_results_are_equal_when_the_controller_is_interrupted(
 def test_gpt_trainer_gives_equal_numbers_when_killed_and_resumed(tmp_path: Path) -> None:
     """A one-file trainer with argparse and its own checkpoint, never edited, bit for bit."""
     block = shipped("gpt")
-    short = "--max-iters 60 --eval-interval 20 --eval-iters 2"
+    short = "--max-iters 200 --eval-interval 40 --eval-iters 2"
     block |= {"axes": {"lr": [0.003]}, "arguments": f"{block['arguments']} {short}"}
     quiet = laid(tmp_path / "quiet", blocks={"gpt": block})
     quiet.snakemake(CELLS_ONLY, grid=GRID)
