@@ -13,6 +13,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,7 +183,8 @@ def _spelled(node: ast.expr) -> str:
         case ast.Constant(value=str(text)):
             return " ".join(text.split()).replace("|", "\\|")
         case ast.JoinedStr(values=values):
-            return "".join(_spelled(each) or "..." for each in values)
+            parts = [_spelled(each) or "..." for each in values]
+            return "".join(part for part, _ in groupby(parts))
         case ast.BinOp(left=left, right=right):
             return _spelled(left) + _spelled(right)
     return ""

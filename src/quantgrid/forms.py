@@ -6,11 +6,11 @@ method is declared here and written in `quantlm.methods` (docs/guides/add-a-meth
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from difflib import get_close_matches
 from typing import Any
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.spec import Form, Model, with_floats
+from quantgrid.wording import meant
 
 Where = Callable[..., str]
 """Names file and line of a key below an object: `where("bits")` -> `config/grids/x.yaml:7`."""
@@ -124,9 +124,8 @@ def refuse_unknown(
     """
     for name in names:
         if name not in valid:
-            near = get_close_matches(str(name), [str(each) for each in valid], n=1)
             raise ConfigRefusal(
-                f"{name!r} is no {kind}" + (f", did you mean {near[0]!r}?" if near else ""),
+                f"{name!r} is no {kind}{meant(str(name), map(str, valid))}",
                 expected=f"one of {', '.join(map(str, valid)) or 'none'}",
                 where=where(name),
             )

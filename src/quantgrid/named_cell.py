@@ -9,6 +9,7 @@ from quantgrid.errors import ConfigRefusal
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid, names
 from quantgrid.story import stages_of
+from quantgrid.wording import meant
 
 
 def lineage_with(cell: str, code: Path, *, grid: str, is_named: bool) -> Lineage:
@@ -38,14 +39,16 @@ def _likely_grids(code: Path, configured: str) -> list[str]:
 
 
 def _first_with(cell: str, code: Path, grids: Sequence[str]) -> Lineage:
+    there: list[str] = []
     for name in grids:
         # a grid that cannot be read hides no other
         with suppress(ConfigRefusal) if len(grids) > 1 else nullcontext():
             lineage = trace(load_grid(code, name), Science(code))
             if stages_of(lineage, cell):
                 return lineage
+            there += lineage.cells
     raise ConfigRefusal(
-        f"no grid has a cell or milestone {cell}",
-        expected=f"one of {', '.join(grids)}",
+        f"no grid has a cell or milestone {cell}{meant(cell, there)}",
+        expected=f"a cell of {', '.join(grids)}",
         do=f"`quantgrid cells --grid {grids[0]}` lists the cells of a grid.",
     )

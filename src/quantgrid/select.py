@@ -14,14 +14,13 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 
 from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import METHODS, TERNARY, TERNARY_BITS
 from quantgrid.own_script import OwnCell
 from quantgrid.spec import Cell
-from quantgrid.wording import counted
+from quantgrid.wording import counted, meant
 
 AnyCell = Cell | OwnCell
 Value = str | float | None
@@ -200,9 +199,8 @@ class _Parser:
     def _comparison(self) -> Test:
         token = self.expect("word")
         if token.text not in self._known:
-            near = get_close_matches(token.text, self._known, n=1)
-            hint = f", did you mean {near[0]!r}?" if near else ""
-            raise self._refusal(f"{token.text!r} is no name{hint}", token, ", ".join(self._known))
+            what = f"{token.text!r} is no name{meant(token.text, self._known)}"
+            raise self._refusal(what, token, ", ".join(self._known))
         self.names.append(token.text)
         if self._takes("in"):
             return self._membership(token.text)

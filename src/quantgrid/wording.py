@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from collections.abc import Iterable
 
 _WORD = re.compile(r"(?:refused|failed|alarm|checkpointed|interrupted): ")
 _REST = re.compile(r"; (?:expected|seen) | \((?=.*\)\.(?:\s|$))|\.(?:\s|$)")
@@ -22,6 +23,14 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def agreeing(number: int, one: str, many: str) -> str:
     """The word that belongs to a number: `waits` for one, `wait` for many."""
     return one if number == 1 else many
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """`, did you mean 'demo'?` for a misspelt name; empty when none that is known is close."""
+    from difflib import get_close_matches  # only who errs pays for it
+
+    near = get_close_matches(name, list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def clause(sentence: str) -> str:

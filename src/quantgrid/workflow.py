@@ -32,6 +32,7 @@ from quantgrid.screens import Screens
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
 from quantgrid.targets import Targets, result
+from quantgrid.wording import meant
 
 Wildcards = Any
 
@@ -291,7 +292,7 @@ class Workflow:
         if owner not in self.lineage.asked and owner not in self.lineage.own:
             stop(
                 ConfigRefusal(
-                    f"grid {self.grid} has no cell {owner}",
+                    f"grid {self.grid} has no cell {owner}{meant(owner, self.lineage.cells)}",
                     do=f"`quantgrid cells --grid {self.grid}` lists its cells.",
                 )
             )

@@ -168,7 +168,7 @@ def test_show_refuses_when_the_archive_has_none(call: Call) -> None:
     done = call("show", "n0-t1k-s0/rtm")
 
     assert (done.returncode, done.stdout) == (78, "")
-    assert f"did you mean {CELL}?" in done.stderr
+    assert f"did you mean {CELL!r}?" in done.stderr
 
 
 # -- verify ---------------------------------------------------------------------------------------

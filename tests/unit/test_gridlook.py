@@ -182,23 +182,29 @@ def test_waits_name_what_is_missing_when_cells_wait(desk: Desk) -> None:
 def test_status_shows_map_or_why_there_is_none_when_called(desk: Desk) -> None:
     """For a person and as JSON; a configuration that cannot be read hides no controller."""
     desk.archive(CELL)
+    elsewhere = desk.folder / "elsewhere"
+    elsewhere.mkdir()
 
-    def status(*options: str) -> "subprocess.CompletedProcess[str]":
+    def status(*options: str, where: Path = desk.folder) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "quantgrid", "status", *options]
         return subprocess.run(
-            command, cwd=desk.folder, capture_output=True, text=True, timeout=BOUND_S, check=False
+            command, cwd=where, capture_output=True, text=True, timeout=BOUND_S, check=False
         )
 
     text = status("--grid", "smoke").stdout
     data = json.loads(status("--grid", "smoke", "--json").stdout)
     odd = status("--grid", "somke")
+    bare = status(where=elsewhere)
 
     assert "grid smoke: 14 cells" in text
     assert "a 1 archived, not folded here" in text
     assert data["counts"] == {"archived": 1, "waiting": 13}
     assert data["cells"][CELL] == "archived"
     assert "No controller has run" in odd.stdout
-    assert "no map: refused:" in odd.stdout
-    assert max(map(len, odd.stdout.splitlines())) <= 80
+    assert odd.returncode == 78
+    assert odd.stderr.startswith("refused: 'somke' is no grid, did you mean 'smoke'?")
+    assert "No controller has run" in bare.stdout
+    assert "no map: refused:" in bare.stdout
+    assert max(map(len, bare.stdout.replace(str(elsewhere), "").splitlines())) <= 80
     assert json.loads(status("--grid", "somke", "--json").stdout)["cells"] is None
     assert "no map" not in status("--short", "--grid", "somke").stdout

@@ -49,8 +49,34 @@ def test_usage_is_an_error_when_there_is_no_such_command(
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"refused: there is no command {name!r}.")
+    assert err.startswith(f"refused: there is no command {name!r}")
     assert "  run " in err
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gc", "did you mean `quantgrid archive gc`?"),
+        ("pin", "did you mean `quantgrid corpus pin`?"),
+        ("staus", "did you mean 'status'?"),
+    ],
+)
+def test_usage_names_the_command_that_was_meant(
+    capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    """An act of a command is typed as one, and letters are swapped."""
+    assert main.dispatch([name]) == 64
+
+    assert told in capsys.readouterr().err.splitlines()[0]
+
+
+def test_setting_of_snakemake_is_told_in_our_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--config grid=smoke` is typed all day; where no grid is taken, nothing is said of one."""
+    for command, is_told in (("status", True), ("attach", False)):
+        with pytest.raises(SystemExit) as left:
+            main.dispatch([command, "--config", "grid=smoke"])
+        assert left.value.code == 2
+        assert ("here it is --grid NAME" in capsys.readouterr().err) is is_told
 
 
 def test_dispatch_imports_one_command_when_asked(tmp_path: Path) -> None:

@@ -83,6 +83,12 @@ def test_why_looks_into_the_named_grid_only_when_one_is_named(told: Callable[...
         told("line-s0/own", "--grid", "demo")
 
 
+def test_why_names_the_closest_cell_when_one_is_misspelt(told: Callable[..., str]) -> None:
+    """A letter too few is told at once, and not looked for in a list of a thousand."""
+    with pytest.raises(ConfigRefusal, match=r"did you mean 'n0-t20k-s0/rtn-w4row-noclip'\?"):
+        told("n0-t20k-s0/rtn-w4row-nocli", "--grid", "smoke")
+
+
 def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     told: Callable[..., str], tmp_path: Path
 ) -> None:

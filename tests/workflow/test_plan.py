@@ -281,7 +281,7 @@ def test_unknown_cell_is_refused_when_named(fresh: WorkingCopy) -> None:
     """A cell that the grid lacks is refused with the way to find the right name."""
     seen = fresh.look("results/n0-t999k-s0/none/result.json", code=78)
 
-    assert "grid smoke has no cell n0-t999k-s0/none" in seen.text
+    assert "grid smoke has no cell n0-t999k-s0/none, did you mean 'n0-t" in seen.text
 
 
 def test_receipt_of_another_science_is_refused_when_named(fresh: WorkingCopy) -> None:

@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from quantgrid.commands._archive_move import astray
 from quantgrid.errors import ConfigRefusal, DataFault
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import Settings, load_grid
-from quantgrid.wording import counted
+from quantgrid.wording import counted, meant
 
 
 def status(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
@@ -60,10 +59,8 @@ def show(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     keys = {key for key in archive.index() if layout.owner_of(key) == options.cell}
     if not keys:
         owners = {layout.owner_of(key) for key in archive.index()}
-        near = get_close_matches(options.cell, owners, n=1)
         raise ConfigRefusal(
-            f"the archive holds no record of {options.cell}"
-            + (f", did you mean {near[0]}?" if near else ""),
+            f"the archive holds no record of {options.cell}{meant(options.cell, owners)}",
             where=archive.store.address,
         )
     current = current_records(settings)

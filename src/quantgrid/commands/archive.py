@@ -15,7 +15,7 @@ from quantgrid.load import Settings, load_settings
 HELP = "show, verify, fold, copy or compare the archive; forget receipts that it does not bear out"
 
 Act = Callable[[Archive, Settings, argparse.Namespace], int]
-_ACTS: dict[str, tuple[Act, str]] = {
+ACTS: dict[str, tuple[Act, str]] = {
     "status": (look.status, "what it holds and what this working copy has of it"),
     "list": (look.list_keys, "the keys of its records"),
     "show": (look.show, "the records of one cell or milestone"),
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_argument("--archive", help="address; that of config/config.yaml by default")
     common.add_argument("--endpoint-url", help="where its bucket is, when it is not AWS")
     common.add_argument("--json", action="store_true", help="print JSON")
-    parsers = {act: acts.add_parser(act, parents=[common], help=_ACTS[act][1]) for act in _ACTS}
+    parsers = {act: acts.add_parser(act, parents=[common], help=ACTS[act][1]) for act in ACTS}
     parsers["show"].add_argument("cell", help="id of a cell, or <trunk>/<milestone>")
     parsers["list"].add_argument("--kind", choices=layout.RECORD_KINDS, help="only this kind")
     parsers["copy"].add_argument("to", help="address of the place to copy to")
@@ -64,4 +64,4 @@ def main(options: argparse.Namespace) -> int:
             where=archive.store.address,
             do="Name the right place with --archive.",
         )
-    return _ACTS[options.act][0](archive, settings, options)
+    return ACTS[options.act][0](archive, settings, options)

@@ -20,7 +20,7 @@ _DECLARED = re.compile(r"^num_tokens:.*$", re.MULTILINE)
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
+    parser.add_argument("action", choices=sorted(ACTS), help="what to do")
     parser.add_argument("name", help="name of the corpus, as in config/corpora")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Pin or show, and print what is known afterwards."""
-    facts = _ACTIONS[options.action](options.root.absolute(), options.name)
+    facts = ACTS[options.action](options.root.absolute(), options.name)
     if options.json:
         print(json.dumps(facts, indent=2))
     else:
@@ -162,4 +162,4 @@ def _readable(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-_ACTIONS = {"pin": pin, "show": show}
+ACTS = {"pin": pin, "show": show}

@@ -10,6 +10,7 @@ from quantgrid.archive import Archive, opened
 from quantgrid.errors import ConfigRefusal
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_settings
+from quantgrid.wording import meant
 
 HELP = "fetch the weights of a cell from the archive, verified"
 
@@ -32,7 +33,8 @@ def main(options: argparse.Namespace) -> int:
     lineage = trace(load_grid(settings.root, settings.grid), Science(settings.root))
     if options.cell not in lineage.weights:
         raise ConfigRefusal(
-            f"grid {settings.grid} has no cell {options.cell}",
+            f"grid {settings.grid} has no cell {options.cell}"
+            f"{meant(options.cell, lineage.weights)}",
             do=f"`quantgrid cells --grid {settings.grid}` lists its cells.",
         )
     root = Path.cwd()

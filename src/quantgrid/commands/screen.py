@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Do what was asked, and write down what was seen."""
-    facts = _ACTS[options.act](options, options.root.absolute())
+    facts = ACTS[options.act](options, options.root.absolute())
     atomic.publish_json(options.receipt.absolute(), facts)
     return 0
 
@@ -91,7 +91,7 @@ def _clear(options: argparse.Namespace, _: Path) -> dict[str, Any]:
     }
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
+ACTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
     "smoke": _smoke,
     "probe": _probe,
     "clear": _clear,

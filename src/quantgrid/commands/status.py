@@ -11,7 +11,7 @@ from typing import Any
 
 from quantgrid import gridmap, outlook, standing
 from quantgrid.archive import opened
-from quantgrid.errors import QuantgridError
+from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.gridlook import Look, look
 from quantgrid.load import Settings, load_settings
 from quantgrid.rental.coordinating import find_launched
@@ -50,8 +50,10 @@ def main(options: argparse.Namespace) -> int:
     seen = standing.look(Path.cwd())
     if options.json:
         print(json.dumps(_to_json(seen, options), indent=2))
-    else:
-        print("\n".join(_lines(seen, options, Screen(sys.stdout).size()[0])))
+        return 0
+    print("\n".join(_controllers(seen)))
+    if not options.short:
+        print("\n".join(_cells(seen, options, Screen(sys.stdout).size()[0])))
     return 0
 
 
@@ -61,7 +63,7 @@ def _watch(options: argparse.Namespace) -> int:
     is_live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     while True:
         width, height = screen.size()
-        shown = _lines(standing.look(Path.cwd()), options, width)
+        shown = _now(standing.look(Path.cwd()), options, width)
         if is_live:
             screen.draw(shown[: height - 1])
         else:
@@ -69,16 +71,42 @@ def _watch(options: argparse.Namespace) -> int:
         time.sleep(max(options.watch, 0.2))
 
 
-def _lines(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
-    told = [*outlook.lines(seen), *slurm.lines(seen.root)]
-    if launched := find_launched(Path.cwd()):
-        told.append(f"rented    a coordinator on {launched[0]}; `quantgrid attach` follows it")
+def _now(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
+    """All lines; a configuration that somebody is writing at this moment ends no watch."""
+    told = _controllers(seen)
     if options.short:
         return told
     try:
-        return [*told, *_money(seen, options), "", *_map(_look(seen, options), width)]
+        return [*told, *_cells(seen, options, width)]
+    except ConfigRefusal as error:
+        return [*told, *_no_map(error, width)]
+
+
+def _controllers(seen: Standing) -> list[str]:
+    told = [*outlook.lines(seen), *slurm.lines(seen.root)]
+    if launched := find_launched(Path.cwd()):
+        told.append(f"rented    a coordinator on {launched[0]}; `quantgrid attach` follows it")
+    return told
+
+
+def _cells(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:
+    """Money and map, or why there is none.
+
+    Raises:
+        ConfigRefusal: when a person named a grid or a part that cannot be meant.
+    """
+    try:
+        return [*_money(seen, options), "", *_map(_look(seen, options), width)]
+    except ConfigRefusal as error:
+        if options.grid or options.select:
+            raise
+        return _no_map(error, width)
     except QuantgridError as error:
-        return [*told, "", *wrapped(f"no map: {error}", width)]
+        return _no_map(error, width)
+
+
+def _no_map(error: QuantgridError, width: int) -> list[str]:
+    return ["", *wrapped(f"no map: {error}", width)]
 
 
 def _map(found: Look, width: int) -> Sequence[str]:
