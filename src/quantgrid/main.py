@@ -51,7 +51,9 @@ def _usage(arguments: list[str]) -> int:
     wanted_help = not arguments or arguments[0] in {"-h", "--help"}
     out = sys.stdout if wanted_help else sys.stderr
     if not wanted_help:
-        print(f"refused: there is no command {arguments[0]!r}{_meant(arguments[0])}.", file=out)
+        print(
+            f"refused: there is no command {arguments[0]!r}{_meant(arguments[0]) or '.'}", file=out
+        )
     print("usage: quantgrid COMMAND [-h] ...\n", file=out)
     for name in names():
         print(f"  {name.replace('_', '-'):<12} {_module(name).HELP}", file=out)

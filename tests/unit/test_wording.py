@@ -8,7 +8,9 @@ import pytest
 from quantgrid.errors import Alarm, CorpusRefusal, DataFault, QuantgridError, Refusal
 from quantgrid.wording import agreeing, clause, counted, next_step, wrapped
 
-_BARE = re.compile(r"\{[^{}]*\} (?:cells|jobs|leases|records|receipts|machines|links|failures)\b")
+_BARE = re.compile(
+    r"\{[^{}]*\} (?:cells|jobs|leases|records|receipts|machines|links|failures|documents|texts)\b"
+)
 _SHARES = re.compile(r"\} of \{|\{said\[|_done\}|:,\}|Only |LEASES|seen\.cells")
 """Numbers that are a share of others, limits, or stand in a column of counts."""
 

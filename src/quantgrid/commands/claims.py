@@ -52,7 +52,8 @@ def main(options: argparse.Namespace) -> int:
             print(finding.text(str(path)))
     false = sum(finding.is_false for _, finding in found)
     print(
-        f"{len(texts)} documents: {false} false, {len(found) - false} to look at", file=sys.stderr
+        f"{counted(len(texts), 'document')}: {false} false, {len(found) - false} to look at",
+        file=sys.stderr,
     )
     return DataFault.exit_code if false or (options.strict and found) else 0
 

@@ -12,6 +12,7 @@ from quantgrid.corpus.record import named
 from quantgrid.errors import CorpusRefusal
 from quantgrid.fingerprint import digest_file
 from quantgrid.recipe import Recipe, Source
+from quantgrid.wording import counted
 
 Text = bytes | mmap.mmap
 
@@ -79,7 +80,7 @@ def pin(found: dict[str, Path]) -> str:
         raise CorpusRefusal(
             "these texts cannot be pinned",
             expected="at least one text, no line end or backslash in a name",
-            seen=f"{len(found)} texts" + (f", among them {odd[0]!r}" if odd else ""),
+            seen=counted(len(found), "text") + (f", among them {odd[0]!r}" if odd else ""),
         )
     return "".join(f"{digest_file(path)}  {name}\n" for name, path in sorted(found.items()))
 
@@ -144,8 +145,8 @@ def _compare_names(recipe: Recipe, found: Set[str], pinned: Set[str]) -> None:
     missing, extra = sorted(pinned - found), sorted(found - pinned)
     raise CorpusRefusal(
         f"the texts of corpus {recipe.name} are not the pinned ones",
-        expected=f"{len(pinned)} texts",
-        seen=f"{len(found)} texts{named('missing', missing)}{named('not pinned', extra)}",
+        expected=counted(len(pinned), "text"),
+        seen=counted(len(found), "text") + named("missing", missing) + named("not pinned", extra),
         do=_again(recipe),
     )
 

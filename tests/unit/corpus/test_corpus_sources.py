@@ -42,7 +42,7 @@ def _empty(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_lose, ["expected 2 texts", "seen 1 texts; missing text1.txt"]),
+        (_lose, ["expected 2 texts", "seen 1 text; missing text1.txt"]),
         (_add, ["expected 2 texts", "seen 3 texts; not pinned more.txt"]),
         (_change, ["text1.txt of corpus small is not the pinned one", "of 8 bytes"]),
         (_empty, ["text1.txt of corpus small is not the pinned one", "of 0 bytes"]),
