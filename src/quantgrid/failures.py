@@ -20,6 +20,20 @@ VERSION = 1
 
 Failure = Mapping[str, Any]
 
+_WORDS = {
+    FailureClass.REFUSAL: "refused",
+    FailureClass.BUDGET: "refused",
+    FailureClass.HELD: "held",
+    FailureClass.SCIENCE: "alarm",
+    FailureClass.PREEMPTION: "stopped",
+}
+"""What a failure is called, by its class; every other one failed."""
+
+
+def word(failure: Failure) -> str:
+    """What a failure is called, wherever it is told."""
+    return _WORDS.get(FailureClass(failure["class"]), "failed")
+
 
 def failure_of(diagnosis: Diagnosis, **facts: object) -> dict[str, Any]:
     """A failure as it is told and kept, without secrets.

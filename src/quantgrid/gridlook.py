@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple
 
-from quantgrid import judging, layout, ledger
+from quantgrid import common_jobs, judging, layout, ledger
 from quantgrid.archive import Archive, opened
 from quantgrid.elsewhere import held_elsewhere
 from quantgrid.failures import remembered
@@ -96,6 +96,9 @@ def _first_wait(root: Path, lineage: Lineage, *, is_live: bool) -> str:
     if recipe:
         sentinel = root / layout.SENTINEL.format(corpus=recipe.name, fp=recipe.digest)
         if not sentinel.exists():
+            failed = None if is_live else common_jobs.first_error(common_jobs.before(recipe), root)
+            if failed:
+                return f"the {failed[0].rule} of {recipe.name}, which failed"
             return f"the seal of {recipe.name}"
     return "its turn" if is_live else "a controller: none runs here"
 

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from quantgrid import layout, terminal
 from quantgrid.clock import timestamp
 from quantgrid.standing import Standing, State
-from quantgrid.wording import counted, wrapped
+from quantgrid.wording import counted, first_word, wrapped
 
 _MAX_FAILURES = 5
 _MAX_JOBS = 10
@@ -77,19 +78,20 @@ def _block(seen: Standing, width: int, *, is_labelled: bool) -> list[str]:
         return []
     label = "grid      " if is_labelled else ""
     whole = overview(seen)
-    found = [label + terminal.overall_line(whole, width - len(label))]
-    if is_labelled and whole.cells:
-        found.append(f"          {_counts(seen.now, whole.running)}")
+    told = replace(whole, running=0, failed=0) if is_labelled else whole
+    found = [label + terminal.overall_line(told, width - len(label))]
+    found += _of_jobs(whole) if is_labelled else []
     if not seen.state.is_live:
         return found
     jobs = [_job(seen.root, facts) for facts in seen.now["running"]]
     return found + terminal.job_lines(jobs, time.time(), width=width, rows=_MAX_JOBS)
 
 
-def _counts(now: Mapping[str, Any], running: int) -> str:
-    waiting = max(now["cells"] - now["cells_done"] - running - now["failed"], 0)
-    parts = (now["cells_done"], running, now["failed"], waiting)
-    return "{} done, {} running, {} failed, about {} waiting".format(*parts)
+def _of_jobs(whole: terminal.Overview) -> list[str]:
+    """Jobs that run or failed; the map counts cells, and many cells may wait for one job."""
+    counts = {"running": whole.running, "failed": whole.failed}
+    told = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    return [f"          jobs: {told}"] if told else []
 
 
 def overview(seen: Standing) -> terminal.Overview:
@@ -141,9 +143,9 @@ def _failures(seen: Standing, width: int) -> list[str]:
 def failure_lines(failure: Mapping[str, Any], width: int) -> list[str]:
     """A job that failed or was stopped: who it worked for, its own words, the place of its log."""
     words = terminal.printable(str(failure["words"]))
-    label = "stopped" if words.startswith(terminal.STOPPED) else "failed"
+    label = "stopped" if words.startswith(terminal.STOPPED) else first_word(words) or "failed"
     head = f"{label:<9} {failure['rule']} {failure['owner']}".rstrip()
-    lines = wrapped(words, width - 10)
+    lines = wrapped(words.removeprefix(f"{label}: "), width - 10)
     return [head, *(f"          {line}" for line in lines)] + [
         f"          log: {log}" for log in failure["logs"]
     ]

@@ -283,7 +283,8 @@ def _wrapped(label: str, text: str) -> list[str]:
 def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
     failure = stage["failure"]
     head = f"{failure['kind']} ({failure['class']}) in {stage['owner']}, stage {stage['stage']}"
-    text = [*_wrapped("failed", failure["message"]), f"  what       {head}"]
+    word = failures.word(failure)
+    text = [*_wrapped(word, failure["message"].removeprefix(f"{word}: ")), f"  what       {head}"]
     text.append(
         f"  when       {failure['when']} on {failure['host']}, attempt {failure['attempt']}"
     )

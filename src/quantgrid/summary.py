@@ -26,14 +26,6 @@ WIDTH = 80
 _LABEL = 10
 _MOST = 5
 _LOG = "log: "
-_WORDS = {
-    FailureClass.REFUSAL: "refused",
-    FailureClass.BUDGET: "refused",
-    FailureClass.HELD: "held",
-    FailureClass.SCIENCE: "alarm",
-    FailureClass.PREEMPTION: "stopped",
-}
-"""What a failure is called, by its class; every other one failed."""
 
 Rows = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -54,7 +46,19 @@ class Trouble(NamedTuple):
     @property
     def word(self) -> str:
         """What it is called."""
-        return _WORDS.get(FailureClass(self.failure["class"]), "failed")
+        return failures.word(self.failure)
+
+
+class Step(NamedTuple):
+    """What a person does next.
+
+    Args:
+        remark: What it is for, or all of it.
+        command: What is typed for that, which stands alone on its line to be copied.
+    """
+
+    remark: str
+    command: str = ""
 
 
 class Summary(NamedTuple):
@@ -251,7 +255,7 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
         parts.append(("", f"and {more} more that no average contains: `quantgrid status`"))
     parts.append(("cost", told.cost))
     found = [line for label, text in parts for line in _wrapped(label, text, width)]
-    found += [line for each in _next(told) for line in _next_lines(each, width)]
+    found += _step_lines(list(_next(told)), width)
     again = f"{'again':<{_LABEL}}{shlex.join(command)}"  # never broken: it is copied
     return found if told.is_done else [*found, again]
 
@@ -278,35 +282,45 @@ def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
     wait = wording.agreeing(behind, "waits", "wait")
     waits = f" ({wording.counted(behind, 'cell')} {wait} for it)" if behind else ""
     yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
-    message = terminal.printable(str(failure["message"]))
-    yield "", message.removeprefix(f"{trouble.word}: ")
+    yield "", wording.clause(terminal.printable(str(failure["message"])))
     if failure["log"]:
         yield "", f"{_LOG}{failure['log']}"
 
 
-def _next(told: Summary) -> Iterator[str]:
+def _next(told: Summary) -> Iterator[Step]:
+    """What comes next, in its order; the same command once more stands below, as `again`."""
     if told.doubted:
-        yield f"quantgrid why {told.doubted[0][0]}"
-    if told.is_done:
-        if told.has_page:
-            yield f"look at {layout.PAGE.format(grid=told.grid)}"
-        return
-    for trouble in told.troubles[:1]:
-        if step := wording.next_step(str(trouble.failure["message"])):
-            yield step
-        if trouble.is_common:
-            return
-        yield f"quantgrid why {trouble.failure['cell']}"
-        if trouble.failure["is_remembered"]:
-            yield f"quantgrid retry {trouble.failure['cell']}, once it is mended"
+        cell, verdict = told.doubted[0]
+        yield Step(f"See why it is {verdict}:", f"quantgrid why {cell}")
+    if told.is_done and told.has_page:
+        yield Step(f"Look at {layout.PAGE.format(grid=told.grid)}")
+    if not told.is_done:
+        yield from (step for trouble in told.troubles[:1] for step in _mend(trouble))
 
 
-def _next_lines(step: str, width: int) -> Iterator[str]:
-    """A step; one that is a command alone is never broken, for it is copied."""
-    if step.startswith("quantgrid "):
-        yield f"{'next':<{_LABEL}}{step}"
-    else:
-        yield from _wrapped("next", step, width)
+def _mend(trouble: Trouble) -> Iterator[Step]:
+    """From a failure to its end; a job of all cells has no story, and its log is named above."""
+    failure = trouble.failure
+    if not trouble.is_common:
+        yield Step("See the whole of it:", f"quantgrid why {failure['cell']}")
+    if step := wording.next_step(terminal.printable(str(failure["message"]))):
+        yield Step(*wording.with_command(step))
+    if failure["is_remembered"]:
+        remark = "Once it is mended, let it be tried again:"
+        yield Step(remark, f"quantgrid retry {failure['cell']}")
+
+
+def _step_lines(steps: Sequence[Step], width: int) -> Iterator[str]:
+    """Steps below each other, numbered where there are several; commands are never broken."""
+    label = "next"
+    for number, step in enumerate(steps, 1):
+        mark = f"{number}. " if len(steps) > 1 else ""
+        rest = " " * len(mark)
+        for line in wording.wrapped(step.remark, width - _LABEL, first=mark, rest=rest):
+            yield f"{label:<{_LABEL}}{line}"
+            label = ""
+        if step.command:
+            yield f"{label:<{_LABEL}}{rest}{step.command}"
 
 
 def _wrapped(label: str, text: str, width: int) -> Iterator[str]:
@@ -327,7 +341,7 @@ def tell(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool
         print(f"no summary: {error}", file=sys.stderr)
         return
     block = lines(told, _typed())
-    if not terminal.conclude(block):
+    if not terminal.conclude(block, [each.failure["cell"] for each in told.troubles]):
         print("\n".join(block), file=sys.stderr, flush=True)
 
 

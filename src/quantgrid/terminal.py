@@ -6,7 +6,7 @@ plain ASCII without colours, so that their length is their width.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,6 +53,7 @@ def find_announced() -> Grid | None:
 _stopped: list[bool] = []
 _failed: list[bool] = []
 _concluding: list[str] = []
+_concluded: set[str] = set()
 _listeners: list[str] = []
 
 
@@ -81,16 +82,24 @@ def will_conclude() -> None:
     _listeners[:] = ["display"]
 
 
-def conclude(lines: Sequence[str]) -> bool:
-    """Leave the last words of this process to its display; False when nobody would say them."""
+def conclude(lines: Sequence[str], owners: Iterable[str] = ()) -> bool:
+    """Leave the last words of this process to its display; False when nobody would say them.
+
+    Args:
+        lines: The words.
+        owners: Whose failures they tell, so that the display does not tell them once more.
+    """
     _concluding[:] = lines
+    _concluded.update(owners)
     return bool(_listeners)
 
 
-def last_words() -> list[str]:
-    """The words that were left to the display, once."""
-    told, _concluding[:] = list(_concluding), []
-    return told
+def last_words() -> tuple[list[str], frozenset[str]]:
+    """The words that were left to the display, once, and whose failures they tell."""
+    told, owners = list(_concluding), frozenset(_concluded)
+    _concluding.clear()
+    _concluded.clear()
+    return told, owners
 
 
 @dataclass(frozen=True, slots=True)

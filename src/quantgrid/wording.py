@@ -13,6 +13,8 @@ _KEPT = "\0"
 """Stands for a blank inside a command while lines are broken."""
 
 _STOP = re.compile(r"\.\s+(?=[A-Z`])")
+_TYPED = re.compile(r"([^`]+:) `([^`]+)`\.?")
+"""A step that ends with the one command that it is for."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -33,6 +35,12 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f", did you mean {near[0]!r}?" if near else ""
 
 
+def first_word(sentence: str) -> str:
+    """`refused`, `failed` and so on, as which a sentence of ours begins; empty for other texts."""
+    word = _WORD.match(sentence)
+    return word[0].removesuffix(": ") if word else ""
+
+
 def clause(sentence: str) -> str:
     """What was refused or what failed: a sentence of ours without its word and all that follows.
 
@@ -50,6 +58,15 @@ def next_step(sentence: str) -> str:
     """What a sentence of ours tells a person to do; empty when it tells nothing."""
     stop = _STOP.search(sentence) if _WORD.match(sentence) else None
     return sentence[stop.end() :].strip() if stop else ""
+
+
+def with_command(step: str) -> tuple[str, str]:
+    """A step and the command that it leads to: `Make it again:`, and what is typed for that.
+
+    Any other step comes back whole, with no command.
+    """
+    found = _TYPED.fullmatch(step)
+    return (found[1], found[2]) if found else (step, "")
 
 
 def wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> list[str]:

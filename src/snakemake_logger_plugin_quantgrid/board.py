@@ -77,8 +77,9 @@ class Board:
             self._release(thread)
         tally, self._tally = self._tally, None
         if tally is not None:
-            self._face.concluded(tally, self._clock.monotonic_s())
-            self._face.say_last(terminal.last_words())
+            words, owners = terminal.last_words()
+            self._face.concluded(tally, self._clock.monotonic_s(), owners)
+            self._face.say_last(words)
         self.clear()
 
     def clear(self) -> None:

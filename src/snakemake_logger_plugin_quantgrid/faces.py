@@ -1,5 +1,6 @@
 """Two ways to show a tally: live lines in a terminal, one line an event everywhere else."""
 
+from collections.abc import Iterator, Set
 from typing import Protocol, TextIO
 
 from quantgrid.screen import Screen
@@ -11,6 +12,7 @@ from quantgrid.terminal import (
     scroll_line,
     spoken,
 )
+from quantgrid.wording import clause, next_step, wrapped
 from snakemake_logger_plugin_quantgrid.tally import CELL_RULE, Failure, Tally
 
 _INSTANT = frozenset({CELL_RULE, "all"})
@@ -19,6 +21,7 @@ _INSTANT = frozenset({CELL_RULE, "all"})
 _STOPPED_ON_REQUEST = "stopped on request; the same command goes on from what is kept"
 _MAX_JOB_ROWS = 10
 _MAX_RECALLED = 10
+_INDENT = 6
 _BOLD, _RED, _GREEN = 1, 31, 32
 
 
@@ -34,8 +37,8 @@ class Face(Protocol):
     def failed(self, tally: Tally, failure: Failure, seconds: float) -> None:
         """A job failed; Snakemake's own report of it follows."""
 
-    def concluded(self, tally: Tally, now_s: float) -> None:
-        """No job will follow."""
+    def concluded(self, tally: Tally, now_s: float, told: Set[str]) -> None:
+        """No job will follow; whose failures the last words tell, these lines do not."""
 
     def say_last(self, lines: list[str]) -> None:
         """What the run did, as the workflow sums it up; nothing when it does not."""
@@ -72,9 +75,9 @@ class Lines:
         for log in failure.job.logs:
             self._say(f"  log: {log}")
 
-    def concluded(self, tally: Tally, now_s: float) -> None:
-        """The failed jobs again, then the counts."""
-        for line in recall(tally):
+    def concluded(self, tally: Tally, now_s: float, told: Set[str]) -> None:
+        """The failed jobs that the last words leave out, then the counts."""
+        for line in recall(tally, told):
             self._say(line)
         self._say(overall_line(tally.overview(now_s), width=1000))
 
@@ -106,18 +109,19 @@ class Live:
     def done(self, tally: Tally, job: Job, seconds: float) -> None:  # noqa: ARG002 - Face's form
         """A job is done."""
         if job.rule not in _INSTANT:
-            self._say("done", scroll_line(job, seconds, self._width() - 6), _GREEN)
+            self._say("done", scroll_line(job, seconds, self._width() - _INDENT), _GREEN)
 
     def failed(self, tally: Tally, failure: Failure, seconds: float) -> None:  # noqa: ARG002
         """A job failed: its line, its own words, the place of its log."""
-        self._say(failure.word, scroll_line(failure.job, seconds, self._width() - 6), _RED)
-        self._screen.write(f"      {self._painted(failure.words, _RED)}\n")
+        self._say(failure.word, scroll_line(failure.job, seconds, self._width() - _INDENT), _RED)
+        for line in wrapped(failure.words, self._width() - _INDENT):
+            self._screen.write(f"{' ' * _INDENT}{self._painted(line, _RED)}\n")
         for log in failure.job.logs:
             self._screen.write(f"      log: {log}\n")
 
-    def concluded(self, tally: Tally, now_s: float) -> None:
-        """The failed jobs again, then the counts."""
-        for line in recall(tally):
+    def concluded(self, tally: Tally, now_s: float, told: Set[str]) -> None:
+        """The failed jobs that the last words leave out, then the counts."""
+        for line in recall(tally, told):
             self._screen.write(f"{self._painted(line, _RED)}\n")
         line = overall_line(tally.overview(now_s), self._width())
         self._screen.write(f"{self._painted(line, _BOLD)}\n")
@@ -150,13 +154,26 @@ class Live:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._is_coloured else text
 
 
-def recall(tally: Tally) -> list[str]:
-    """The failed jobs of a call, for the eye that looks at the end first."""
-    failures = list(tally.failures.values())
-    lines = [
-        f"{failure.word}  {failure.job.owner}  {failure.job.rule}  {failure.words}"
-        for failure in failures[:_MAX_RECALLED]
-    ]
-    hidden = len(failures) - len(lines)
-    lines += [f"and {hidden} more failed"] if hidden else []
+def recall(tally: Tally, told: Set[str] = frozenset()) -> list[str]:
+    """The failed jobs of a call, for the eye that looks at the end first.
+
+    Each was told whole when it failed: here stands what it was and what to do, in few words.
+
+    Args:
+        tally: The jobs.
+        told: Owners of jobs that somebody else tells of.
+    """
+    failures = [each for each in tally.failures.values() if each.job.owner not in told]
+    lines = [line for each in failures[:_MAX_RECALLED] for line in _in_short(each)]
+    hidden = len(failures) - _MAX_RECALLED
+    lines += [f"and {hidden} more failed"] if hidden > 0 else []
     return [*lines, _STOPPED_ON_REQUEST] if tally.is_stopping else lines
+
+
+def _in_short(failure: Failure) -> Iterator[str]:
+    """A failed job without numbers and places; one that was stopped asks for nothing."""
+    what = clause(failure.words).removeprefix(f"{failure.job.owner}: ")
+    yield f"{failure.word}  {failure.job.owner}  {failure.job.rule}  {what}"
+    step = next_step(failure.words) if failure.word == "fail" else ""
+    if step:
+        yield f"{' ' * _INDENT}{step}"

@@ -1,6 +1,7 @@
 """What the display reads of a job: its progress file while it runs, its log when it failed."""
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +49,16 @@ class ProgressFile:
 
 
 def find_last_words(logs: Sequence[str]) -> str | None:
-    """The error sentence in the first of a job's logs that has one."""
+    """The error sentence in the first of a job's logs that has one.
+
+    The place of these logs, which every face tells below the words, is not told in them as well.
+    """
     told = next(filter(None, (find_error_sentence(_tail(Path(log))) for log in logs)), None)
-    return None if told is None else masked(told, os.environ)
+    if told is None:
+        return None
+    for log in logs:
+        told = re.sub(rf" \([^() ]*{re.escape(log)}\)", "", told)
+    return masked(told, os.environ)
 
 
 def _tail(path: Path) -> str:

@@ -173,7 +173,12 @@ def test_waits_name_what_is_missing_when_cells_wait(desk: Desk) -> None:
     recipe = desk.lineage.grid.corpus
     assert recipe
     names = {"corpus": recipe.name, "fp": recipe.digest}
-    atomic.publish(desk.folder / layout.SENTINEL.format(**names), b"{}")
+    prepared, sealed_as = (each.format(**names) for each in (layout.PREPARED, layout.SENTINEL))
+    atomic.publish(desk.folder / prepared, b"{}")
+    atomic.publish(desk.folder / layout.log_of(sealed_as), b"refused: a shard is short.\n")
+    assert waits()[f"{trunk}, which waits for the seal of shakespeare, which failed"] > 0
+    assert waits(is_live=True)[f"{trunk}, which waits for the seal of shakespeare"] > 0
+    atomic.publish(desk.folder / sealed_as, b"{}")
     assert waits()[f"{trunk}, which waits for a controller: none runs here"] > 0
     assert waits(is_live=True)[f"{trunk}, which waits for its turn"] > 0
     assert waits(trunk, is_live=True)[f"{trunk}, which runs"] > 0

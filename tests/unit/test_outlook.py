@@ -38,14 +38,24 @@ def test_lines_show_what_a_job_says_now_when_it_runs(tmp_path: Path) -> None:
 
     assert "  9/391" in text
     assert "loss 2.41" in text
-    assert "37 done, 1 running, 1 failed, about 969 waiting" in text
+    assert "  37/1008 cells  61/2042 jobs  1:12 elapsed" in text
+    assert "\n          jobs: 1 running, 1 failed\n" in text
 
 
 def test_nothing_runs_when_a_controller_has_ended(tmp_path: Path) -> None:
     """What it told last is not what is true now."""
     text = "\n".join(outlook.lines(_standing(tmp_path, State.ENDED)))
 
-    assert "37 done, 0 running, 1 failed, about 970 waiting" in text
+    assert "\n          jobs: 1 failed\n" in text
+
+
+def test_lines_leave_it_to_the_map_how_many_cells_wait(tmp_path: Path) -> None:
+    """A refused seal is one job, which all cells wait for: two counts could not agree."""
+    job = {"rule": "seal", "owner": "shakespeare", "logs": [], "words": "refused: x. Mend it."}
+    lines = outlook.lines(_standing(tmp_path, State.ENDED, failures=[job]))
+
+    assert not [line for line in lines if "waiting" in line]
+    assert lines[-3:-1] == ["refused   seal shakespeare", "          x. Mend it."]
 
 
 def test_lines_count_the_failures_that_they_leave_out(tmp_path: Path) -> None:

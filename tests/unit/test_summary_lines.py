@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quantgrid.errors import CorpusRefusal
 from quantgrid.summary import Summary, Trouble, lines
 
 COMMAND = ("snakemake", "--profile", "runpod", "--config", "select=bits<=3 and method=gptq")
@@ -26,7 +27,7 @@ def test_block_leads_to_the_page_when_all_is_there() -> None:
     assert told(made=("a/b",), current=2) == (
         "summary   demo: done; 1 made, 2 there before\n"
         "cost      nothing was rented\n"
-        "next      look at results/demo.html"
+        "next      Look at results/demo.html"
     )
 
 
@@ -66,7 +67,7 @@ def test_block_calls_a_failure_by_its_class(kind: str, word: str) -> None:
 
     assert f"{word:<10}n0-s0/16384, trunk (2 cells wait for it)" in block
     assert "          KeyError: 'lr'\n          log: logs/a.log" in block
-    assert "next      quantgrid why n0-s0/16384" in block
+    assert "next      1. See the whole of it:\n             quantgrid why n0-s0/16384\n" in block
     assert block.endswith(
         "again     snakemake --profile runpod --config 'select=bits<=3 and method=gptq'"
     )
@@ -94,7 +95,41 @@ def test_block_names_five_of_many_and_counts_the_rest() -> None:
     assert "and 4 more: `quantgrid status`" in block
     assert block.count("suspect   ") == 5
     assert "and 2 more that no average contains" in block
-    assert "next      quantgrid why n1/0" in block
+    assert "next      1. See why it is SUSPECT:\n             quantgrid why n1/0\n" in block
+
+
+def test_block_tells_a_refusal_in_few_words_and_its_steps_in_their_order() -> None:
+    """The whole sentence stood where it happened; a command stands alone on its line."""
+    refusal = CorpusRefusal(
+        "a shard is short", expected="9 bytes", seen="8", where="volume/x", do="Make it: `again`."
+    )
+    of = failure(**{"class": "refusal", "message": str(refusal)})
+    block = told(is_done=False, troubles=(Trouble(of, ("n0/x",)),)).splitlines()
+
+    assert block[1:-1] == [
+        "refused   n0-s0/16384, trunk (1 cell waits for it)",
+        "          a shard is short",
+        "          log: logs/a.log",
+        "cost      nothing was rented",
+        "next      1. See the whole of it:",
+        "             quantgrid why n0-s0/16384",
+        "          2. Make it:",
+        "             again",
+        "          3. Once it is mended, let it be tried again:",
+        "             quantgrid retry n0-s0/16384",
+    ]
+
+
+def test_block_wraps_a_step_that_is_no_command_alone() -> None:
+    """Prose stays prose, with its commands in it."""
+    step = "Mount the right volume, or take another `name` in the file of the platform, and so on."
+    of = failure(message=f"refused: another volume. {step}", is_remembered=False)
+    block = told(is_done=False, troubles=(Trouble(of, ("n0/x",)),)).splitlines()
+
+    assert block[-3:-1] == [
+        "          2. Mount the right volume, or take another `name` in the file of the",
+        "             platform, and so on.",
+    ]
 
 
 def test_block_names_the_mend_before_the_command_when_a_corpus_was_refused() -> None:
@@ -105,6 +140,6 @@ def test_block_names_the_mend_before_the_command_when_a_corpus_was_refused() -> 
     block = told(is_done=False, has_failed=True, troubles=(trouble,)).splitlines()
 
     assert block[1] == "refused   shakespeare, seal (1 cell waits for it)"
-    assert block[-2] == "next      Make it again: `snakemake corpus --forcerun x`."
+    assert block[-3:-1] == ["next      Make it again:", "          snakemake corpus --forcerun x"]
     assert block[-1].startswith("again     snakemake ")
     assert not [line for line in block if "quantgrid why" in line]

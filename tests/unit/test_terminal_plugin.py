@@ -16,6 +16,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLogHandlerBase
 
 from emulator import SizedScreen, Window
+from quantgrid import terminal
 from quantgrid.layout import progress_file
 from snakemake_logger_plugin_quantgrid import REDRAW_S, LogHandler
 from snakemake_logger_plugin_quantgrid.board import Board
@@ -119,6 +120,29 @@ def test_board_names_job_and_cause_and_no_command_when_a_job_fails(desk: Desk, h
         "[0/4] fail  base n0-s1/none  3.2 s  refused: two shards differ.",
         "  log: log",
     ]
+
+
+def test_board_tells_a_refusal_whole_once_and_leaves_the_rest_to_the_summary(
+    desk: Desk, here: Path
+) -> None:
+    """Whose failure the last words tell is not told before them; any other one in few words."""
+    said = "refused: a shard is short; expected 9; seen 8 (/x). Make it again: `a`."
+    (here / "log").write_text(f"{said}\n")
+    for job in (1, 2):
+        desk.start(job, logs=("log",))
+        desk.tell(LogEvent.ERROR, _REPORT.format("returned non-zero exit status 78"))
+        desk.fail(job, logs=("log",))
+    before = len(desk.lines)
+    assert terminal.conclude(["summary"], ["n0-s1/none"])
+    desk.board.close()
+
+    assert desk.out.getvalue().count(said) == 2
+    assert [line for line in desk.lines[before:] if "jobs" not in line] == [
+        "fail  n0-s2/none  base  a shard is short",
+        "      Make it again: `a`.",
+        "summary",
+    ]
+    assert terminal.last_words() == ([], frozenset())
 
 
 @pytest.mark.parametrize("said", ["", "going on from checkpoint 3\n"])

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from quantgrid.errors import Alarm, CorpusRefusal, DataFault, QuantgridError, Refusal
-from quantgrid.wording import agreeing, clause, counted, next_step, wrapped
+from quantgrid.wording import (
+    agreeing,
+    clause,
+    counted,
+    first_word,
+    next_step,
+    with_command,
+    wrapped,
+)
 
 _BARE = re.compile(
     r"\{[^{}]*\} (?:cells|jobs|leases|records|receipts|machines|links|failures|documents|texts)\b"
@@ -47,6 +55,27 @@ def test_text_that_is_no_sentence_of_ours_stays_whole() -> None:
     """The words of a traceback are nobody's clause, and ask for nothing."""
     assert clause("KeyError: 'lost (a). B'.") == "KeyError: 'lost (a). B'"
     assert next_step("ValueError: no. Such scale") == ""
+
+
+@pytest.mark.parametrize(
+    ("step", "parts"),
+    [
+        ("Make it again: `a b`.", ("Make it again:", "a b")),
+        ("Make it again: `a b`", ("Make it again:", "a b")),
+        ("Set `x` to it: `a b`.", ("Set `x` to it: `a b`.", "")),
+        ("Make it again: `a b`, or `c`.", ("Make it again: `a b`, or `c`.", "")),
+        ("Run `a b`.", ("Run `a b`.", "")),
+    ],
+)
+def test_step_that_ends_in_its_one_command_gives_it(step: str, parts: tuple[str, str]) -> None:
+    """What is typed is told alone only where the step is nothing else."""
+    assert with_command(step) == parts
+
+
+def test_sentence_gives_the_word_that_it_begins_with() -> None:
+    """For a label, which then has it in its place."""
+    assert first_word("refused: a shard is short.") == "refused"
+    assert first_word("ValueError: refused: x") == ""
 
 
 def test_command_is_never_broken_when_lines_are() -> None:

@@ -103,7 +103,7 @@ def test_attach_ends_with_the_code_of_the_controller_when_a_job_fails(desk: Desk
     assert follower.returncode == 1
     assert "fail  base long" in said
     status = desk.quantgrid("status")
-    assert "failed    base long\n          failed: step 12 has no loss.\n" in status
+    assert "failed    base long\n          step 12 has no loss.\n" in status
     assert "log: logs/base-long.log" in status
     assert "1 failed" in status
     assert all(len(line) <= 80 for line in status.splitlines())

@@ -27,21 +27,26 @@ def test_summary_says_what_failed_what_was_made_and_what_came_back(
 ) -> None:
     """A failed run, the one after it was mended, and one that only restores: one form of words."""
     monkeypatch.setenv("LIGHT_FAIL", "qat:raise ValueError('no such scale')")
-    failed = block(fresh.snakemake(grid=FEW, code=1))
+    said = fresh.snakemake(grid=FEW, code=1)
+    failed = block(said)
+    assert said.text.count("failed: ") == 1  # the sentence, where it happened
+    assert said.text.count("no such scale") == 2  # and what it was, in the summary
     assert failed[0] == f"summary   {FEW}: not done; 2 made, 1 still to do"
     assert failed[1] == f"failed    {QAT}, qat"
     assert failed[2] == "          ValueError: no such scale"
     assert failed[3].startswith("          log: logs/")
     assert "cost      nothing was rented" in failed
-    assert f"next      quantgrid why {QAT}" in failed
-    assert f"next      quantgrid retry {QAT}, once it is mended" in failed
+    steps = failed[failed.index("next      1. See the whole of it:") :]
+    assert steps[1] == f"             quantgrid why {QAT}"
+    assert steps[2] == "          2. Once it is mended, let it be tried again:"
+    assert steps[3] == f"             quantgrid retry {QAT}"
     assert failed[-1].startswith("again     snakemake --profile profiles/local")
 
     monkeypatch.setenv("LIGHT_FAIL", "")
     fresh.quantgrid("retry", QAT)
     mended = block(fresh.snakemake(grid=FEW))
     assert mended[0] == f"summary   {FEW}: done; 1 made, 2 there before"
-    assert mended[-1] == f"next      look at results/{FEW}.html"
+    assert mended[-1] == f"next      Look at results/{FEW}.html"
 
     shutil.rmtree(fresh / "results")
     restored = block(fresh.snakemake(table(FEW), grid=FEW))

@@ -9,7 +9,7 @@ from quantgrid.failures import Failure
 from quantgrid.load import load_settings
 from quantgrid.remembered import Remembered
 from quantgrid.store import open_store
-from quantgrid.wording import counted
+from quantgrid.wording import clause, counted
 
 HELP = "forget remembered failures, so that the next run tries these cells again"
 
@@ -36,7 +36,8 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(chosen, indent=2))
     for failure in [] if options.json else chosen:
-        print(f"{failure['cell']}  {failure['stage']}  {failure['class']}  {failure['message']}")
+        told = clause(failure["message"])
+        print(f"{failure['cell']}  {failure['stage']}  {failure['class']}  {told}")
     if not options.json:
         failures = counted(len(found), "failure")
         print(f"{len(chosen)} of {failures} forgotten; the next run tries again")
