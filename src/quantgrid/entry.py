@@ -1,14 +1,26 @@
 """The edge of every program: errors become one message and an exit code, nowhere else."""
 
 import errno
+import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from quantgrid.errors import PlatformFault, QuantgridError
 
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.ESTALE}
 """Errors that no program is to blame for: no room, no disk, nothing to write on."""
+
+_OF_A_PERSON = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
+"""Errors of a command that was typed in the wrong place, by somebody else or of the wrong thing;
+in a script of a cell the same are its defect."""
 
 
 def run(main: Callable[[], int | None]) -> None:
@@ -16,11 +28,33 @@ def run(main: Callable[[], int | None]) -> None:
 
     An error that is not ours keeps its traceback: it is a defect, and the traceback is evidence.
     """
-    sys.exit(code_of(main))
+    _ready_streams()
+    sys.exit(code_of(main, _OF_A_PERSON))
 
 
-def code_of(main: Callable[[], int | None]) -> int:
-    """The exit code of a program, after its error was told to standard error."""
+def _ready_streams() -> None:
+    """Let a program say what it has to say: a closed output and a poor alphabet are no defects.
+
+    A standard stream that is closed would become the next file that is opened, and what a child
+    prints would go into that.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)  # noqa: FBT003
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def code_of(main: Callable[[], int | None], no_defects: Set[int] = frozenset()) -> int:
+    """The exit code of a program, after its error was told to standard error.
+
+    Args:
+        main: The program.
+        no_defects: Numbers of errors of the system that are told without a traceback as well.
+    """
     try:
         code = main() or 0
         sys.stdout.flush()  # here, where an error has a place to go
@@ -39,13 +73,15 @@ def code_of(main: Callable[[], int | None]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        if error.errno not in _OF_THE_MACHINE:
+        is_ours = error.errno in no_defects
+        if not is_ours and error.errno not in _OF_THE_MACHINE:
             raise
+        mend = "look who owns it and what it is" if is_ours else "make room or mend the disk"
         fault = PlatformFault(
             "the machine could not write or read a file",
             seen=error.strerror,
             where=error.filename,
-            do="Nothing half-written was published; make room or mend the disk, and run again.",
+            do=f"Nothing half-written was published; {mend}, and run again.",
         )
         print(fault, file=sys.stderr, flush=True)
         return fault.exit_code

@@ -9,8 +9,9 @@ from quantgrid import atomic, judge, layout, ledger, verdicts
 from quantgrid.archive import Archive
 from quantgrid.archive.record import Record, parse_record
 from quantgrid.clock import Clock, timestamp
-from quantgrid.errors import ConfigRefusal, PlatformFault
+from quantgrid.errors import ConfigRefusal, DataFault, PlatformFault
 from quantgrid.verdicts import Said, Verdict, Word
+from quantgrid.wording import meant
 
 
 def verdict_on(archive: Archive, record: Record, clock: Clock) -> Verdict:
@@ -85,15 +86,28 @@ def results(root: Path, cells: Iterable[str] = ()) -> Iterator[Record]:
 
     Raises:
         ConfigRefusal: when a cell has no result here.
-        DataFault: when one is damaged.
+        DataFault: when one is damaged, or lies where another cell's belongs.
     """
-    named = [_result(root, cell) for cell in cells]
-    for path in named or sorted(root.glob(layout.RESULT_FILES)):
-        if not path.is_file():
+    here = {_cell(path): path for path in sorted(root.glob(layout.RESULT_FILES))}
+    named = list(dict.fromkeys(cells))
+    for cell in named:
+        if cell not in here:
             raise ConfigRefusal(
-                "a cell has no result here to be judged", where=path, do="Ask Snakemake for it."
+                f"{cell} has no result here to be judged{meant(cell, here)}",
+                where=root / layout.RESULTS,
+                do="Ask Snakemake for it.",
             )
-        yield parse_record(path.read_bytes(), where=str(path))
+    for cell in named or here:
+        record = parse_record(here[cell].read_bytes(), where=str(here[cell]))
+        if record["cell"] != cell:
+            raise DataFault(
+                "a result is that of another cell",
+                expected=cell,
+                seen=record["cell"],
+                where=here[cell],
+                do="Remove the file; the next run brings its own back.",
+            )
+        yield record
 
 
 def bring(root: Path, records: Iterable[Record]) -> None:
@@ -102,6 +116,10 @@ def bring(root: Path, records: Iterable[Record]) -> None:
     for record in found:
         publish(_result(root, str(record["cell"])), record)
     ledger.enter_all(root / layout.LEDGER, root / layout.LEDGER_LOCK, found)
+
+
+def _cell(result: Path) -> str:
+    return f"{result.parent.parent.name}/{result.parent.name}"
 
 
 def _result(root: Path, cell: str) -> Path:

@@ -6,13 +6,18 @@ One row per cell and fingerprint, sorted; rows are added or brought up to date, 
 import csv
 import fcntl
 import io
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from quantgrid import atomic
 from quantgrid.archive.record import Record
 from quantgrid.errors import DataFault
 from quantgrid.verdicts import word_of
+
+_COST = re.compile(r"(?:\d+(?:\.\d+)?)?")
+_TORN = "\ufffd"
+"""Stands for a byte that is no UTF-8."""
 
 COLUMNS = ("cell", "fingerprint", "verdict", "where", "when", "cost_usd")
 
@@ -47,12 +52,12 @@ def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
     """
     if not path.exists():
         return {}
-    lines = path.read_text().splitlines(keepends=True) or [""]
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) or [""]
     rows: dict[tuple[str, str], Mapping[str, str]] = {}
     for number, line in enumerate(lines, start=1):
         fields = next(csv.reader([line]), [])
-        is_row = len(fields) == len(COLUMNS) and line.endswith("\n")
-        if not is_row or (number == 1 and tuple(fields) != COLUMNS):
+        is_head, is_whole = tuple(fields) == COLUMNS, line.endswith("\n") and _TORN not in line
+        if not (is_whole and (is_head or (number > 1 and _is_row(fields)))):
             raise DataFault(
                 "the ledger cannot be read",
                 expected=",".join(COLUMNS),
@@ -63,6 +68,10 @@ def read(path: Path) -> dict[tuple[str, str], Mapping[str, str]]:
         rows[fields[0], fields[1]] = dict(zip(COLUMNS, fields, strict=True))
     del rows[COLUMNS[0], COLUMNS[1]]
     return rows
+
+
+def _is_row(fields: Sequence[str]) -> bool:
+    return len(fields) == len(COLUMNS) and bool(_COST.fullmatch(fields[-1]))
 
 
 def _row(record: Record) -> dict[str, str]:

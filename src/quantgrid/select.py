@@ -95,6 +95,12 @@ def parse(text: str, cells: Iterable[AnyCell] = ()) -> Selection:
     """
     if not text.strip():
         return Selection(text, (), lambda cell: True)  # noqa: ARG005 - every cell
+    if text.count("(") + text.count("not") > _MOST_NESTED:
+        raise ConfigRefusal(
+            "a select cannot be read",
+            expected=f"at most {_MOST_NESTED} brackets and `not`",
+            seen=f"{len(text)} letters",
+        )
     parser = _Parser(text, _axes(cells))
     matches = parser.choice()
     parser.expect("end")
@@ -138,6 +144,7 @@ def _shown(value: Value) -> str:
 
 # -- reading --------------------------------------------------------------------------------------
 
+_MOST_NESTED = 200
 _TOKEN = re.compile(
     r"\s*(?:(?P<op><=|>=|!=|==|=|<|>)|(?P<mark>[(),])|(?P<quoted>'[^']*'|\"[^\"]*\")"
     r"|(?P<word>[\w.+/-]+)|(?P<end>$))"

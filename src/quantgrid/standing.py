@@ -163,10 +163,11 @@ def gate(root: Path) -> Iterator[None]:
     must not keep others from looking.
     """
     path = root / layout.CONTROLLER_GATE
-    if not path.parent.is_dir():
+    lock = _find_opened(path, "a+") if path.parent.is_dir() else None
+    if lock is None:
         yield
         return
-    with path.open("a+") as lock:
+    with lock:
         for _ in range(_GATE_TRIES):
             if is_taken(lock):
                 break
@@ -175,25 +176,37 @@ def gate(root: Path) -> Iterator[None]:
 
 
 def is_taken(lock: IO[str]) -> bool:
-    """Take a lock if nobody holds it; whether this process has it now."""
+    """Take a lock if nobody holds it; whether this process has it now.
+
+    What was opened for reading is shared with other readers: some systems lock nothing else.
+    """
     with suppress(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, (fcntl.LOCK_EX if lock.writable() else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         return True
     return False
 
 
+def _find_opened(path: Path, mode: str) -> IO[str] | None:
+    """A file to be locked, opened for reading by who may not write it; None when it is not there.
+
+    A colleague looks at a working copy of somebody else.
+    """
+    with suppress(FileNotFoundError):
+        try:
+            return path.open(mode, errors="replace")
+        except PermissionError:
+            return path.open(errors="replace")
+    return None
+
+
 def _look_at_lock(path: Path) -> tuple[bool, str]:
     """Whether somebody holds the lock, and what its file says."""
-    try:
-        lock: IO[str] = path.open("r+", errors="replace")
-    except FileNotFoundError:
+    lock = _find_opened(path, "r+")
+    if lock is None:
         return False, ""
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True, lock.read()
-        return False, lock.read()
+        is_held = not is_taken(lock)
+        return is_held, lock.read()
 
 
 def find_holder(text: str) -> Holder | None:

@@ -2,12 +2,14 @@
 
 import errno
 import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from core_parts import python
+from core_parts import BOUND_S, python, python_path
 from quantgrid import entry, errors
 from quantgrid.errors import DataFault, FailureClass, PlatformFault, QuantgridError, Refusal
 
@@ -112,6 +114,54 @@ def test_entry_ends_in_silence_when_nobody_reads(tmp_path: Path, size: int) -> N
         "print(done.returncode, repr(done.stderr))\n"
     )
     assert python(text, cwd=tmp_path, PYTHONUNBUFFERED="") == (0, "141 ''\n")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "close", "said"),
+    [("ascii", "", "gr\\xfcn\\udcff\n"), ("utf-8", "", "grün\\udcff\n"), ("utf-8", ">&-", "")],
+)
+def test_entry_says_what_it_can_when_the_terminal_is_poor(
+    tmp_path: Path, encoding: str, close: str, said: str
+) -> None:
+    """A poor alphabet shows codes; a closed output loses the words, and no file gets them."""
+    code = (
+        "import os, sys; from quantgrid import entry\n"
+        "def main():\n"
+        "    print('gr\\u00fcn\\udcff')\n"
+        "    with open('file', 'w') as file:\n"
+        "        os.write(1, b'')\n"
+        "        return 0 if file.fileno() > 2 else 9\n"
+        "entry.run(main)\n"
+    )
+    (tmp_path / "program.py").write_text(code)
+    line = f"{shlex.quote(sys.executable)} program.py {close}"
+    extra = {**os.environ, **python_path(), "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=tmp_path,
+        env=extra,
+        capture_output=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, said, b"")
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG]
+)
+def test_entry_tells_a_command_from_a_script_when_a_file_is_not_its_own(
+    capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    """Somebody else's folder is no defect of a command; in a script of a cell it is."""
+    error = OSError(number, os.strerror(number), "/others/file")
+
+    with pytest.raises(SystemExit) as caught:
+        entry.run(lambda: _raise(error))
+    assert caught.value.code == PlatformFault.exit_code
+    assert f"seen {os.strerror(number)} (/others/file)" in capsys.readouterr().err
+    with pytest.raises(OSError, match="/others/file"):
+        entry.code_of(lambda: _raise(error))
 
 
 def test_entry_exits_when_run() -> None:

@@ -250,3 +250,58 @@ def test_rejection_is_refused_when_it_has_no_reason_or_no_result(copied: Path) -
         dispatch(["reject", BASE, "--reason", " ", *options])
     with pytest.raises(ConfigRefusal, match="no result here"):
         dispatch(["reject", "n0/none", "--reason", "x", *options])
+
+
+_OTHER = "n0-t400k-s0/rtn-w4row-noclip"
+
+
+def test_rejection_is_none_at_all_when_one_of_its_cells_has_no_result(copied: Path) -> None:
+    """What the archive keeps for ever is not half of what was asked for: nothing was appended."""
+    options = ["--reason", "x", "--by", "ann", "--root", str(PROJECT), "--archive", "archive"]
+
+    with pytest.raises(ConfigRefusal, match="has no result here"):
+        dispatch(["reject", BASE, _OTHER, *options])
+    (copied / layout.LEDGER).write_text("<<<<<<< HEAD\n")
+    with pytest.raises(DataFault, match="the ledger cannot be read"):
+        dispatch(["reject", BASE, *options])
+
+    assert _keys(copied) == ["000000.json"]
+
+
+def test_rejection_is_refused_when_the_result_is_of_another_cell(copied: Path) -> None:
+    """A result that somebody copied into another folder: the cell it is of is not rejected."""
+    wrong = copied / "results" / _OTHER / "result.json"
+    wrong.parent.mkdir(parents=True)
+    shutil.copy(copied / "results" / BASE / "result.json", wrong)
+
+    with pytest.raises(DataFault, match="that of another cell; expected n0-t400k-s0/rtn"):
+        list(judging.results(copied, [_OTHER]))
+
+
+def test_rejection_is_one_line_of_text_when_it_was_typed_as_something_else(copied: Path) -> None:
+    """Half a letter, told for ever, would let every later table and page fail."""
+    options = ["--root", str(PROJECT), "--archive", "archive"]
+
+    with pytest.raises(ConfigRefusal, match="is no text"):
+        dispatch(["reject", BASE, "--reason", "gr\udcfcn", "--by", "ann", *options])
+    with pytest.raises(ConfigRefusal, match="is no text"):
+        dispatch(["reject", BASE, "--reason", "x", "--by", "J\udcfcrgen", *options])
+    _call(
+        "reject", BASE, "--reason", " gr\udcc3\udcbcn\n and\x1b[31m red ", "--by", "ann", *options
+    )
+
+    assert _keys(copied) == ["000000.json", "000001.json"]
+    assert _newest(copied)["reason"] == "grün and [31m red"
+
+
+def test_rejection_asks_for_a_name_when_the_system_knows_none(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container a user may be nothing but a number."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 4_242_424)
+
+    with pytest.raises(ConfigRefusal, match="Give --by NAME"):
+        dispatch(["reject", BASE, "--reason", "x", "--root", str(PROJECT), "--archive", "archive"])
+    assert _keys(copied) == ["000000.json"]

@@ -82,6 +82,9 @@ MERGE = "<<<<<<< HEAD\n{row}=======\n{row}>>>>>>> other\n"
         (lambda text: text.replace("cell,", "<<<<<<< HEAD\ncell,", 1), 1),
         (lambda text: text + MERGE.format(row="a,b,c,d,e,f\n"), 4),
         (lambda text: text + "\n", 4),
+        (lambda text: text + "a,b,c,d,e,f\n", 4),
+        (lambda text: text + "a,b,VALID,d,e,nan\n", 4),
+        (lambda text: text + "a,b,gr\udcfcn,d,e,1\n", 4),
     ],
 )
 def test_ledger_is_refused_when_a_line_is_no_row(
@@ -91,11 +94,11 @@ def test_ledger_is_refused_when_a_line_is_no_row(
     _enter(tmp_path)
     _enter(tmp_path, fingerprint="f" * 64, cost={"usd": 1.0})
     broken = break_it(_text(tmp_path))
-    (tmp_path / "ledger.csv").write_text(broken)
+    (tmp_path / "ledger.csv").write_bytes(os.fsencode(broken))
 
     with pytest.raises(DataFault, match=f"ledger.csv:{line}"):
         _enter(tmp_path, fingerprint="e" * 64)
-    assert _text(tmp_path) == broken
+    assert (tmp_path / "ledger.csv").read_bytes() == os.fsencode(broken)
 
 
 _FOLDER = """

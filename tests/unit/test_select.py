@@ -118,6 +118,13 @@ def test_select_points_at_the_place_when_it_cannot_be_read(
     assert caret.index("^") - len("select: ") == place
 
 
+@pytest.mark.parametrize("deep", ["(" * 3_000 + "seed=0" + ")" * 3_000, "not " * 3_000 + "seed=0"])
+def test_select_is_refused_when_it_is_too_deep_to_be_meant(deep: str) -> None:
+    """What a broken program typed ends in a sentence, and no recursion."""
+    with pytest.raises(ConfigRefusal, match="a select cannot be read; expected at most 200"):
+        parse(deep)
+
+
 def test_select_lists_all_names_when_one_is_unknown() -> None:
     """Whoever misspells a name is told all of them."""
     with pytest.raises(ConfigRefusal) as refusal:

@@ -3,9 +3,10 @@
 import argparse
 import getpass
 import json
+import os
 from pathlib import Path
 
-from quantgrid import judging
+from quantgrid import judging, layout, ledger
 from quantgrid.archive import opened
 from quantgrid.clock import SystemClock
 from quantgrid.errors import ConfigRefusal
@@ -28,28 +29,63 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Append a rejection to the archive, then show it here.
 
+    What may be refused is looked at before the first is appended: the archive forgets nothing.
+
     Raises:
         ConfigRefusal: for an empty reason, or a cell without result here.
+        DataFault: when a result or the ledger is damaged.
         PlatformFault: when the archive cannot be written.
     """
-    if not options.reason.strip():
+    by, reason = _line(options.by or _who()), _line(options.reason)
+    if not reason:
         raise ConfigRefusal("a rejection needs a reason", do="Say why, for whoever reads it later.")
     root, clock = Path.cwd(), SystemClock()
     asked = {"archive": options.archive}
     archive = opened.of(load_settings(options.root.absolute(), asked), root)
-    by, reason = options.by or getpass.getuser(), options.reason.strip()
-    found = [
-        judging.rejected(archive, record, clock, by=by, reason=reason)
-        for record in judging.results(root, options.cells)
-    ]
+    records = list(judging.results(root, options.cells))
+    ledger.read(root / layout.LEDGER)
+    found = [judging.rejected(archive, each, clock, by=by, reason=reason) for each in records]
     judging.bring(root, found)
+    cells = [str(record["cell"]) for record in found]
     if options.json:
-        told = [{"cell": cell, "reason": reason, "by": by} for cell in options.cells]
+        told = [{"cell": cell, "reason": reason, "by": by} for cell in cells]
         print(json.dumps(told, indent=2))
     else:
-        names = ", ".join(options.cells)
-        its = agreeing(len(options.cells), "it", "them")
+        names = ", ".join(cells)
+        its = agreeing(len(cells), "it", "them")
         print(
             f"rejected {names}; the next run of a grid that has {its} makes its table and page anew"
         )
     return 0
+
+
+def _line(text: str) -> str:
+    """A text as one line that every table, page and terminal can show.
+
+    Raises:
+        ConfigRefusal: for bytes that are no text.
+    """
+    try:
+        told = os.fsencode(text).decode()
+    except UnicodeDecodeError as error:
+        raise ConfigRefusal(
+            "what was typed is no text",
+            expected="UTF-8",
+            seen=ascii(text),
+            do="Type it again in plain letters: it is kept for ever.",
+        ) from error
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in told).split())
+
+
+def _who() -> str:
+    """Who is logged in.
+
+    Raises:
+        ConfigRefusal: where this system knows no name of the user, as in some containers.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:  # OSError since Python 3.13
+        raise ConfigRefusal(
+            "nobody knows who rejects it", seen=f"user {os.getuid()}", do="Give --by NAME."
+        ) from error
