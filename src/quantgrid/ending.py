@@ -104,7 +104,7 @@ class Ending(NamedTuple):
     def _checkpointed(self, chain: links.Chain) -> Checkpointed:
         return Checkpointed(
             f"link {len(chain.links)} of {self.cell} ended by its cap, {_place(chain)}",
-            do="Run the same command again; it goes on from there.",
+            do=f"Run the same command again; it {_again(chain)}.",
         )
 
 

@@ -79,7 +79,7 @@ def vouch(
             expected=f"archive {foreign[0]} ({counted(foreign.count(foreign[0]), 'receipt')})",
             seen=f"archive {archive}" if archive else _without_identity(index),
             where=address,
-            do="Nothing is lost there: set `archive` to the right place, "
+            do="Set `archive` to the place where it is now, or put it back from a copy, "
             f"or give those receipts up: `quantgrid archive forget --archive {address} --yes`.",
         )
     _refuse_lost(known, index, address)

@@ -267,7 +267,10 @@ def _said(value: Any) -> str:
 
 
 def _meant(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """A spec whose form has only the fields that mean something to its method."""
+    """A spec with the tokens that it comes to, and the fields of a form that mean something."""
+    end = _tokens_at_end(spec)
+    if end != spec.get("num_tokens"):
+        spec = {**spec, "num_tokens": f"{spec['num_tokens']}, in whole steps {end:,}"}
     form = spec.get("form")
     if not isinstance(form, Mapping) or form.get("method") not in METHODS:
         return dict(spec)
@@ -282,7 +285,8 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
     failure = stage["failure"]
-    head = f"{failure['kind']} ({failure['class']}) in {stage['owner']}, stage {stage['stage']}"
+    kinds = dict.fromkeys((failure["kind"], failure["class"]))
+    head = f"{', class '.join(kinds)} in {stage['owner']}, stage {stage['stage']}"
     word = failures.word(failure)
     text = [*_wrapped(word, failure["message"].removeprefix(f"{word}: ")), f"  what       {head}"]
     text.append(
@@ -315,10 +319,15 @@ def _link_line(link: links.Link, end: int | None) -> str:
 
     Its own account tells the last checkpoint, which lies before that.
     """
-    seconds = "?" if link.get("wall_s") is None else f"{link['wall_s']:.0f}"
+    time = _time(link.get("wall_s"))
     reached = end if end and link.get("end") == links.DONE else link.get("tokens")
     tokens = "" if reached is None else f", {reached:,} tokens"
     where = f"{link.get('host')} ({link.get('platform')})"
-    return (
-        f"{link.get('started')}  {link.get('end') or 'open'} after {seconds} s on {where}{tokens}"
-    )
+    return f"{link.get('started')}  {link.get('end') or 'open'} after {time} on {where}{tokens}"
+
+
+def _time(seconds: float | None) -> str:
+    """How long a link took, in words."""
+    if seconds is None:
+        return "? s"
+    return f"{seconds:.0f} s" if seconds >= 1 else "less than a second"

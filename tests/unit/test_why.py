@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from core_parts import archive_in, body, put
-from quantgrid import layout, verdicts
+from quantgrid import failures, layout, verdicts
 from quantgrid.archive.record import Record
-from quantgrid.commands import why
-from quantgrid.errors import ConfigRefusal
+from quantgrid.commands import retry, why
+from quantgrid.diagnosis import Diagnosis
+from quantgrid.errors import ConfigRefusal, CorpusRefusal
 from quantgrid.hold import Chain, Hold, Terms, new_holder
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_settings
@@ -102,7 +103,8 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     state = layout.state_folder(volume, "n0-s0/16384", "trunk", stage.fingerprint)
     link = {"started": "2026-11-30T12:00:00Z", "wall_s": 3000.0, "end": "cap", "tokens": 5000}
     layout.links_file(state).parent.mkdir(parents=True)
-    layout.links_file(state).write_text(json.dumps([link]))
+    short = {"started": "2026-11-30T13:00:00Z", "wall_s": 0.4, "end": "interrupted"}
+    layout.links_file(state).write_text(json.dumps([link, short]))
 
     said = told("n0-t20k-s0/none", "--grid", "smoke")
 
@@ -112,7 +114,40 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     assert f"; held by {held}" in " ".join(f"{stage} ".split()) + " "
     assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
     assert "5,000 tokens" in said
+    assert "2026-11-30T13:00:00Z  interrupted after less than a second on" in said
     assert "\nmade from    n0-s0/16384\n" in said  # and not from itself
+
+
+def test_why_says_how_many_tokens_whole_steps_are(told: Callable[..., str]) -> None:
+    """The number that was asked for, and the one that every link of it tells."""
+    said = told("n0-t20k-s0/none", "--grid", "smoke").splitlines()
+    assert "spec         num_tokens: 20000, in whole steps 20,480" in said
+    assert "spec         num_tokens: 16384" in told("n0-s0/16384", "--grid", "smoke").splitlines()
+
+
+def test_refusal_is_told_whole_by_why_and_in_few_words_by_retry(
+    told: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No label stands beside its own word, and no kind beside a class of the same name."""
+    stage = trace(load_grid(tmp_path, "smoke"), Science(tmp_path)).milestones["n0-s0", 16384]
+    refusal = CorpusRefusal("a shard is short", expected="9", seen="8", do="Make it: `again`.")
+    facts = {"cell": "n0-s0/16384", "stage": "trunk", "fingerprint": stage.fingerprint}
+    facts |= {"when": "2026", "host": "desk", "attempt": "a1", "log": "logs/a.log"}
+    failures.keep(tmp_path, failures.failure_of(Diagnosis.of(refusal), **facts))
+
+    lines = told("n0-s0/16384", "--grid", "smoke").splitlines()
+    assert lines[:2] == [
+        "refused      a shard is short; expected 9; seen 8. Make it: `again`.",
+        "  what       refusal in n0-s0/16384, stage trunk",
+    ]
+
+    parser = argparse.ArgumentParser()
+    retry.configure(parser)
+    assert retry.main(parser.parse_args(["n0-s0/16384"])) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "n0-s0/16384  trunk  refusal  a shard is short",
+        "1 of 1 failure forgotten; the next run tries again",
+    ]
 
 
 BASE, FORM = "n0-t20k-s0/none", "n0-t20k-s0/rtn-w4row-noclip"
