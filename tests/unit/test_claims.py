@@ -266,3 +266,79 @@ def test_references_belong_to_the_sentence_before_when_a_comment_follows(root: P
 
     assert first.references == (document.Reference(1, "cell", CELL, (("loss", "2.1"),)),)
     assert second.references == example.references == ()
+
+
+def test_fix_leaves_text_alone_when_a_table_has_no_end(desk: Desk) -> None:
+    """The end of the next table is not its own: what a person wrote between them stays."""
+    desk.fold(CELL)
+    torn = "<!-- table: smoke -->\nWritten by hand.\n\n<!-- table: -->\n\n"
+    desk.say(f"{torn}<!-- table: smoke -->\n<!-- end -->\n")
+
+    done = desk.claims("--fix")
+
+    text = (desk.folder / "notes.md").read_text()
+    assert text.startswith(f"{torn}<!-- table: smoke -->\n| form")
+    assert done.returncode == DataFault.exit_code
+    told = [line.split(": ")[:3] for line in done.stdout.splitlines()]
+    says = "a generated table that nobody can write; expected <!-- table"
+    assert told == [["notes.md:1", "false", says], ["notes.md:4", "false", says]]
+
+
+def test_fix_keeps_what_a_document_is_when_it_writes(desk: Desk) -> None:
+    """A link stays a link; ends of lines and rights stay those of the file."""
+    own = desk.folder / "real.md"
+    own.write_bytes(b"Text.\r\n<!-- table: smoke -->\r\n<!-- end -->\r\n")
+    own.chmod(0o640)
+    (desk.folder / "notes.md").symlink_to(own)
+
+    assert desk.claims("--fix").returncode == 0
+
+    assert (desk.folder / "notes.md").is_symlink()
+    assert own.stat().st_mode & 0o777 == 0o640
+    assert own.read_bytes().count(b"\r\n") == own.read_bytes().count(b"\n") > 3
+    assert desk.claims().returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"[a](results/{CELL}/result.json#L1)", [CELL]),
+        (f"[a](<results/{CELL}/result.json>)", [CELL]),
+        (f"[a]: results/{CELL.replace('-', '%2D')}/result.json", [CELL]),
+        (f"<!-- Cell:{CELL}-->", [CELL]),
+        ("[a](results/smoke.html?x#top) [b](results/report.html)", ["smoke"]),
+        ("[a](https://example.org/results/page.html) [b](results/smoke-laws.csv)", []),
+    ],
+)
+def test_references_are_found_when_they_are_written_another_way(
+    text: str, expected: list[str]
+) -> None:
+    """Whatever Markdown follows as a link is one; a page elsewhere is no grid of ours."""
+    found = [each.name for one in document.sentences(text) for each in one.references]
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_told"),
+    [
+        ("The 14-cell grid smoke was never run on Modal.", False),
+        ("The grid smoke was never run on local.", True),
+        ("The grid smoke was never run on a whim.", True),
+        ("Nobody has run smoke.", True),
+        ("We still need to run smoke.", True),
+        ("smoke did not finish.", True),
+        ("smoke will be run next week.", True),
+        ("smoke was run on Monday.", False),
+    ],
+)
+def test_claims_looks_at_prose_when_it_may_be_false(
+    desk: Desk, sentence: str, *, is_told: bool
+) -> None:
+    """What was not run on one platform may have been on another; what is to come is not here."""
+    desk.fold(CELL)
+
+    assert desk.findings(f"{sentence}\n") == (
+        [(1, False, "seems to say that grid smoke was not run")] if is_told else []
+    )
+    assert desk.findings("It was never run on modal. <!-- grid: smoke -->\n") == []

@@ -20,6 +20,19 @@ ABSENT = re.compile(
     r"|\bto\s+be\s+run\b|\bremains?\s+to\b",
     re.IGNORECASE,
 )
+_NOT_YET = re.compile(
+    r"\b(?:none|nobody|no\s+one)\b[^.;:]{0,40}?\b(?:run|ran|done|trained|computed|made)\b"
+    r"|\b(?:needs?|plans?|waits?|yet|still)\s+to\s+(?:be\s+)?(?:run|train|compute|make)\b"
+    r"|\bdid(?:\s+not|n't)\s+(?:finish|run|start|complete)\b"
+    r"|\b(?:will|shall)\s+be\s+(?:run|trained|computed|made)\b|\babsent\b|\bawaits?\b",
+    re.IGNORECASE,
+)
+"""Words that say so as well, often enough for a look: of a sentence with a reference they prove
+nothing, for it may speak of another time."""
+
+_PLACE = re.compile(r"\s+on\s+(?:the\s+)?([\w-]+)")
+"""Where something was not run: it may have been elsewhere."""
+
 _WHOLE = re.compile(r"\b(?:is|are|was|were)\s+(?:now\s+)?(?:complete[d]?|finished|done)\b", re.I)
 _SHARE = re.compile(r"\b(\d[\d,]*)\s+of\s+(?:all\s+|the\s+|its\s+)?(\d[\d,]*)\s+cells\b")
 _WORD = re.compile(r"[\w./-]+")
@@ -61,14 +74,17 @@ Results = Mapping[str, object]
 
 def check(sentence: Sentence, known: Known, results: "Reader") -> Iterator[Finding]:
     """What is false or doubtful about one sentence."""
-    is_absent = ABSENT.search(sentence.text) is not None
+    absent = ABSENT.search(sentence.text)
+    is_absent, everywhere = absent is not None, known
+    if absent and (place := _PLACE.match(sentence.text, absent.end())):
+        known = known.on(place[1].lower()) if place[1].lower() in known.platforms else known
     for reference in sentence.references:
         if reference.kind == CELL:
             yield from _cell(reference, is_absent, known)
-            yield from _facts(reference, known, results)
+            yield from _facts(reference, everywhere, results)
         else:
             yield from _grid(reference, sentence, is_absent, known)
-    if is_absent:
+    if is_absent or _NOT_YET.search(sentence.text):
         yield from _prose(sentence, known)
 
 

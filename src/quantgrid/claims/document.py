@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from quantgrid import layout
 
@@ -47,7 +48,10 @@ class Block(NamedTuple):
     text: str
 
 
-_BLOCK = re.compile(r"<!-- table: (?P<words>[^\n]*?) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
+_BEGIN = re.compile(r"<!--\s*table:")
+_BLOCK = re.compile(
+    r"<!-- table: (?P<words>[^\n]*?) -->\n(?P<text>(?:(?!<!--\s*table:).)*?)<!-- end -->", re.DOTALL
+)
 _CODE = re.compile(r"`[^`\n]+`")
 _FENCE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
 _PARAGRAPH = re.compile(r"(?:^[^\S\n]*\S[^\n]*\n?)+", re.MULTILINE)
@@ -55,16 +59,21 @@ _ITEM = re.compile(r"^(?=[^\S\n]*(?:[-*+|#]|\d+[.)])[^\S\n]?)", re.MULTILINE)
 _COMMENTS = r"(?:\s*<!--.*?-->)*"
 _SENTENCE = re.compile(rf".+?(?:[.!?](?=[\s<]|$){_COMMENTS}|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_EXPLICIT = re.compile(r"<!--\s*(?P<kind>cell|grid):\s*(?P<name>\S+)(?P<facts>.*?)-->", re.DOTALL)
+_EXPLICIT = re.compile(
+    r"<!--\s*(?P<kind>cell|grid):\s*(?P<name>\S+?)(?P<facts>(?:\s.*?)?)-->",
+    re.DOTALL | re.IGNORECASE,
+)
 _FACT = re.compile(r"(\w+)=(\S+)")
-_LINK = re.compile(r"\]\(([^)\s]+)")
+_LINK = re.compile(r"(?:\]\(\s*|^\s*\[[^]\n]+\]:\s*)<?([^)\s>#?]+)", re.MULTILINE)
 _RESULT = re.compile(
     re.escape(layout.RESULT)
     .replace(r"\{base\}", r"(?P<base>[^/]+)")
     .replace(r"\{variant\}", r"(?P<variant>[^/]+)")
     + "$"
 )
-_PAGE = re.compile(rf"(?:^|/){layout.RESULTS}/(?P<grid>[\w-]+)\.(?:csv|html)$")
+_PAGE = re.compile(rf"(?:(?<=/)|^){layout.RESULTS}/(?P<grid>[\w-]+)(?<!-laws)\.(?:csv|html)$")
+_NO_GRIDS = {layout.PAGE.format(grid=name) for name in ("report", "rehearsal")}
+"""The page of Snakemake's own report, and that of the rehearsal."""
 
 
 def blocks(text: str) -> list[Block]:
@@ -74,6 +83,17 @@ def blocks(text: str) -> list[Block]:
         Block(_line(text, found.start()), found["words"], found["text"])
         for found in _BLOCK.finditer(plain)
     ]
+
+
+def torn_blocks(text: str) -> list[int]:
+    """The lines of comments that begin a table and have no end of their own, or no words.
+
+    What stands between such a comment and the end of a later table is a person's text.
+    """
+    plain = _blank(_FENCE, text)
+    whole = {found.start() for found in _BLOCK.finditer(plain)}
+    starts = [found.start() for found in _BEGIN.finditer(_blank(_CODE, plain))]
+    return [_line(text, start) for start in starts if start not in whole]
 
 
 def rewritten(text: str, tables: dict[str, str]) -> str:
@@ -118,12 +138,13 @@ def _sentence(text: str, start: int, own: str) -> Sentence:
 def _references(text: str, start: int, own: str) -> Iterator[Reference]:
     for match in _EXPLICIT.finditer(own):
         facts = tuple(_FACT.findall(match["facts"]))
-        yield Reference(_line(text, start + match.start()), match["kind"], match["name"], facts)
+        line, kind = _line(text, start + match.start()), match["kind"].lower()
+        yield Reference(line, kind, match["name"], facts)
     for match in _LINK.finditer(own):
-        line = _line(text, start + match.start())
-        if cell := _RESULT.search(match[1]):
+        line, place = _line(text, start + match.start(1)), unquote(match[1])
+        if cell := _RESULT.search(place):
             yield Reference(line, CELL, f"{cell['base']}/{cell['variant']}")
-        elif page := _PAGE.search(match[1]):
+        elif (page := _PAGE.search(place)) and "://" not in place and page[0] not in _NO_GRIDS:
             yield Reference(line, GRID, page["grid"])
 
 

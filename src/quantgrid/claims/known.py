@@ -1,7 +1,7 @@
 """What is known of cells: from the ledger, the archive, and the grids that are declared."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from quantgrid import layout
@@ -43,6 +43,15 @@ class Known:
     runs: Mapping[str, tuple[Run, ...]]
     grids: Mapping[str, Mapping[str, str]]
     is_archive_read: bool
+    platforms: frozenset[str] = frozenset()
+
+    def on(self, platform: str) -> "Known":
+        """What is known of runs on one platform; where the archive alone has one, nobody knows."""
+        runs = {
+            cell: tuple(run for run in each if run.where == platform)
+            for cell, each in self.runs.items()
+        }
+        return replace(self, runs=runs)
 
     def newest(self, cell: str) -> Run | None:
         """The run that bears a claim out: in the ledger before the archive, the latest first."""

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,10 +123,17 @@ class _Checker(check.Reader):
                     ids = [cell.id for cell in self.grids[name].every]
                     current[name] = {cell: stages[cell].fingerprint for cell in ids}
         rows = ledger.read(self.root / layout.LEDGER)
-        return gather(rows, self.archive.index() if self.archive else None, current)
+        known = gather(rows, self.archive.index() if self.archive else None, current)
+        return replace(known, platforms=frozenset(names(self.root, "platform")))
 
     def _tables(self, path: Path, text: str, known: Known) -> Iterator[check.Finding]:
         fixed = {}
+        for line in document.torn_blocks(text):
+            says = "a generated table that nobody can write"
+            evidence = (
+                "expected <!-- table: GRID --> on its own line, and its own <!-- end --> below"
+            )
+            yield check.false(line, says, evidence)
         for block in document.blocks(text):
             where = f"{path}:{block.line}"
             wanted = tables.parse(block.words, where)
@@ -139,7 +147,7 @@ class _Checker(check.Reader):
                 yield check.false(block.line, says, evidence)
         rewritten = document.rewritten(text, fixed)
         if self.options.fix and rewritten != text:
-            atomic.publish(path.absolute(), rewritten.encode())
+            _publish(path, rewritten)
             print(f"written: {path}", file=sys.stderr)
 
     def _chosen(self, wanted: tables.Wanted, where: str) -> tuple[str, ...]:
@@ -160,6 +168,16 @@ class _Checker(check.Reader):
                 where=where,
             ) from refusal
         return tuple(cell.id for cell in cells)
+
+
+def _publish(path: Path, text: str) -> None:
+    """Write a document in its own place, with its own ends of lines and its own rights."""
+    place = path.resolve()  # whoever put a link there meant the file
+    if b"\r\n" in place.read_bytes():
+        text = text.replace("\n", "\r\n")
+    rights = place.stat().st_mode
+    atomic.publish(place, text.encode())
+    place.chmod(rights)
 
 
 def _unfolded(grid: str, cells: list[str]) -> str:
