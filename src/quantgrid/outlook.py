@@ -20,14 +20,20 @@ _MAX_JOBS = 10
 _WIDTH = 80
 
 
-def lines(seen: Standing, width: int = _WIDTH) -> list[str]:
-    """The answer to "how is it going?", within `width` columns where ids and paths allow."""
+def lines(seen: Standing, width: int = _WIDTH, *, are_failures_told: bool = False) -> list[str]:
+    """The answer to "how is it going?", within `width` columns where ids and paths allow.
+
+    Args:
+        seen: How the controller stands.
+        width: Of the terminal.
+        are_failures_told: Whether whoever reads this has read them already, as they came.
+    """
     if seen.holder is None and seen.state is State.NEVER:
         return ["No controller has run in this working copy.", "start     quantgrid launch"]
     return [
         *_who(seen),
         *_block(seen, width, is_labelled=True),
-        *_failures(seen, width),
+        *([] if are_failures_told else _failures(seen, width)),
         *_what_next(seen),
     ]
 

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ WIDTH = 80
 _LABEL = 10
 _MOST = 5
 _LOG = "log: "
+_GENERAL = "snakemake --profile local "
+"""How a command of Snakemake begins in messages, which know neither grid nor platform."""
+
 
 Rows = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -245,7 +249,8 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
         width: Of the terminal.
     """
     parts = [("summary", f"{told.grid}: {told.outcome}; {_counts(told)}")]
-    parts += [part for trouble in told.troubles[:_MOST] for part in _of_trouble(trouble)]
+    when = ", before this run" if told.is_done else ""
+    parts += [part for trouble in told.troubles[:_MOST] for part in _of_trouble(trouble, when)]
     if more := len(told.troubles) - _MOST:
         parts += [("", f"and {more} more: `quantgrid status`")] if more > 0 else []
     if told.held:
@@ -255,7 +260,8 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
         parts.append(("", f"and {more} more that no average contains: `quantgrid status`"))
     parts.append(("cost", told.cost))
     found = [line for label, text in parts for line in _wrapped(label, text, width)]
-    found += _step_lines(list(_next(told)), width)
+    steps = [each._replace(command=_as_typed(each.command, command)) for each in _next(told)]
+    found += _step_lines(steps, width)
     again = f"{'again':<{_LABEL}}{shlex.join(command)}"  # never broken: it is copied
     return found if told.is_done else [*found, again]
 
@@ -276,12 +282,12 @@ def _counts(told: Summary) -> str:
     )
 
 
-def _of_trouble(trouble: Trouble) -> Iterator[tuple[str, str]]:
+def _of_trouble(trouble: Trouble, when: str) -> Iterator[tuple[str, str]]:
     failure = trouble.failure
     behind = len([cell for cell in trouble.cells if cell != failure["cell"]])
     wait = wording.agreeing(behind, "waits", "wait")
     waits = f" ({wording.counted(behind, 'cell')} {wait} for it)" if behind else ""
-    yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}"
+    yield trouble.word, f"{failure['cell']}, {failure['stage']}{waits}{when}"
     yield "", wording.clause(terminal.printable(str(failure["message"])))
     if failure["log"]:
         yield "", f"{_LOG}{failure['log']}"
@@ -294,20 +300,40 @@ def _next(told: Summary) -> Iterator[Step]:
         yield Step(f"See why it is {verdict}:", f"quantgrid why {cell}")
     if told.is_done and told.has_page:
         yield Step(f"Look at {layout.PAGE.format(grid=told.grid)}")
-    if not told.is_done:
-        yield from (step for trouble in told.troubles[:1] for step in _mend(trouble))
+    for trouble in told.troubles[:1]:
+        yield from () if told.is_done else _mend(trouble)
+        if trouble.failure["is_remembered"]:
+            remark = "Once it is mended, let it be tried again:"
+            yield Step(remark, f"quantgrid retry {trouble.failure['cell']}")
 
 
 def _mend(trouble: Trouble) -> Iterator[Step]:
-    """From a failure to its end; a job of all cells has no story, and its log is named above."""
+    """What a failure asks for; a job of all cells has no story, and its log is named above."""
     failure = trouble.failure
     if not trouble.is_common:
         yield Step("See the whole of it:", f"quantgrid why {failure['cell']}")
     if step := wording.next_step(terminal.printable(str(failure["message"]))):
         yield Step(*wording.with_command(step))
-    if failure["is_remembered"]:
-        remark = "Once it is mended, let it be tried again:"
-        yield Step(remark, f"quantgrid retry {failure['cell']}")
+
+
+def _as_typed(step: str, command: Sequence[str]) -> str:
+    """A step of Snakemake with the profile and the settings of the call that it belongs to.
+
+    Without them it would prepare the corpus of another grid, or on another platform.
+    """
+    if not step.startswith(_GENERAL):
+        return step
+    profile = _option("--profile", command)[:2] or ["--profile", "local"]
+    rest = shlex.split(step.removeprefix(_GENERAL))
+    return shlex.join(["snakemake", *profile, *rest, *_option("--config", command)])
+
+
+def _option(name: str, command: Sequence[str]) -> list[str]:
+    """An option of a command with its values; empty when it was not given."""
+    if name not in command:
+        return [word for word in command if word.startswith(f"{name}=")]
+    given = command[command.index(name) + 1 :]
+    return [name, *takewhile(lambda word: not word.startswith("-"), given)]
 
 
 def _step_lines(steps: Sequence[Step], width: int) -> Iterator[str]:

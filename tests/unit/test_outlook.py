@@ -58,6 +58,14 @@ def test_lines_leave_it_to_the_map_how_many_cells_wait(tmp_path: Path) -> None:
     assert lines[-3:-1] == ["refused   seal shakespeare", "          x. Mend it."]
 
 
+def test_lines_leave_out_the_failures_that_were_told_as_they_came(tmp_path: Path) -> None:
+    """Who followed a controller has read their sentences; how many there are stands."""
+    text = "\n".join(outlook.lines(_standing(tmp_path, State.ENDED), are_failures_told=True))
+
+    assert "nothing is as it should be" not in text
+    assert "jobs: 1 failed" in text
+
+
 def test_lines_count_the_failures_that_they_leave_out(tmp_path: Path) -> None:
     """The newest five are shown, the others counted."""
     job = {"rule": "base", "logs": []}

@@ -120,6 +120,16 @@ def test_block_tells_a_refusal_in_few_words_and_its_steps_in_their_order() -> No
     ]
 
 
+def test_block_of_a_run_that_is_done_says_that_a_failure_is_older() -> None:
+    """A corpus was made again, and what it had failed is still remembered."""
+    block = told(left=("n0/x",), troubles=(Trouble(failure(), ("n0/x",)),), has_page=False)
+
+    assert "\nfailed    n0-s0/16384, trunk (1 cell waits for it), before this run\n" in block
+    assert block.endswith(
+        "next      Once it is mended, let it be tried again:\n          quantgrid retry n0-s0/16384"
+    )
+
+
 def test_block_wraps_a_step_that_is_no_command_alone() -> None:
     """Prose stays prose, with its commands in it."""
     step = "Mount the right volume, or take another `name` in the file of the platform, and so on."
@@ -130,6 +140,29 @@ def test_block_wraps_a_step_that_is_no_command_alone() -> None:
         "          2. Mount the right volume, or take another `name` in the file of the",
         "             platform, and so on.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "mend"),
+    [
+        (("snakemake", "--profile", "runpod", "--config", "select=bits<=3 and method=gptq"),
+         "snakemake --profile runpod corpus -R x --config 'select=bits<=3 and method=gptq'"),
+        (("snakemake", "--profile", "lab", "results/a.json"),
+         "snakemake --profile lab corpus -R x"),
+        (("snakemake", "--config", "grid=laws", "a=1", "--cores", "2"),
+         "snakemake --profile local corpus -R x --config grid=laws a=1"),
+        (("snakemake", "--profile=lab", "--config=grid=laws"),
+         "snakemake --profile=lab corpus -R x --config=grid=laws"),
+    ],
+)  # fmt: skip
+def test_block_types_a_mend_with_the_settings_of_its_call(
+    typed: tuple[str, ...], mend: str
+) -> None:
+    """A message knows neither grid nor platform, and would prepare the corpus of another one."""
+    of = failure(message="refused: short. Make it: `snakemake --profile local corpus -R x`.")
+    run = NOTHING._replace(is_done=False, troubles=(Trouble(of, ("n0/x",)),))
+
+    assert f"             {mend}" in lines(run, typed)
 
 
 def test_block_names_the_mend_before_the_command_when_a_corpus_was_refused() -> None:

@@ -102,6 +102,7 @@ def test_attach_ends_with_the_code_of_the_controller_when_a_job_fails(desk: Desk
 
     assert follower.returncode == 1
     assert "fail  base long" in said
+    assert said.count("log: logs/base-long.log") == 1  # once, as it came
     status = desk.quantgrid("status")
     assert "failed    base long\n          step 12 has no loss.\n" in status
     assert "log: logs/base-long.log" in status

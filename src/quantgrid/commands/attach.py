@@ -120,7 +120,9 @@ class _Follower:
         self._seen = self._look()
         self._screen.write(self._news())
         self._screen.draw([])
-        print("\n".join(outlook.lines(self._seen)), flush=True)
+        # its log ends with a summary, unless it was killed
+        told = outlook.lines(self._seen, are_failures_told=self._seen.state is State.ENDED)
+        print("\n".join(told), flush=True)
         return _exit_code(self._seen)
 
 
