@@ -182,7 +182,7 @@ def of(settings: Settings, platform: Platform, plan: Plan, root: Path) -> Budget
     unknown = forecast.num_unknown(plan)
     spent_usd = spent_of(settings, root) if device else 0.0
     price = device.usd_per_hour if device else 0.0
-    left_usd = settings.money.max_usd_per_grid - spent_usd
+    left_usd = max(settings.money.max_usd_per_grid - spent_usd, 0.0)  # a cap may come too late
     seconds = left_usd / price * 3600 * platform.at_once if price else math.inf
     proposal = propose(found, seconds)
     return Budget(

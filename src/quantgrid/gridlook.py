@@ -85,7 +85,7 @@ def _local(
     for cell in cells:
         fingerprint = lineage.cells[cell.id].fingerprint
         path = root / layout.RESULT.format(base=cell.base, variant=cell.variant)
-        if path.exists():
+        if path.is_file() and path.stat().st_size:  # an emptied one is brought back
             found[cell.id] = fingerprint if (cell.id, fingerprint) in rows else ""
     return found
 

@@ -4,6 +4,7 @@ The schemas of `config/schemas` say which keys there are and of which type.  Who
 validator: Snakemake its own, the command line `check_schema`.
 """
 
+import math
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,21 @@ def check(data: Any, where: Where, schema: Path, validate: Validate | None) -> N
         if found is None:
             raise
         raise _schema_refusal(found, where) from error
+    _refuse_no_numbers(data, where)
+
+
+def _refuse_no_numbers(data: Any, where: Where, *keys: Any) -> None:
+    """Refuse YAML's `.nan` and `.inf`: no bound holds against what is neither more nor less.
+
+    Raises:
+        ConfigRefusal: naming the key and its place.
+    """
+    if isinstance(data, float) and not math.isfinite(data):
+        path = ".".join(map(str, keys))
+        raise ConfigRefusal(f"{path}: {data} is no number that can be meant", where=where(*keys))
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            _refuse_no_numbers(value, where, *keys, key)
 
 
 def _validation_error(error: BaseException | None) -> Any | None:

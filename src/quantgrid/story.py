@@ -157,7 +157,7 @@ def _measured(place: Place, lineage: Lineage, cell: str) -> Record | None:
 def _result(root: Path, cell: str) -> str | None:
     base, variant = cell.split("/")
     path = root / layout.RESULT.format(base=base, variant=variant)
-    return str(path) if path.is_file() else None
+    return str(path) if path.is_file() and path.stat().st_size else None
 
 
 def _next_step(

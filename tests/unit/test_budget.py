@@ -161,6 +161,10 @@ def test_money_that_is_spent_is_gone_when_the_rest_is_planned(
     assert found.spent_usd == pytest.approx(0.9)
     assert "$0.90 of it spent" in found.problems()[0]
     assert 0 < len(found.proposal.cells) < 14
+    late = budget_of(root, tmp_path, smoke, max_usd_per_grid=0.5)  # a cap below what was spent
+    assert late.proposal.cells == ()
+    with pytest.raises(BudgetRefusal, match=r"\(\$0.90 of it spent\) and may cost \$0.50"):
+        late.refuse_too_much()
 
 
 def test_proposal_can_be_typed_when_a_part_fits(

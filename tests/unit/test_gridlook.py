@@ -133,6 +133,16 @@ def test_cells_are_archived_when_the_result_is_not_here(desk: Desk) -> None:
     assert states[CELL] is states[OTHER] is State.ARCHIVED
 
 
+def test_cells_are_archived_when_somebody_emptied_their_result(desk: Desk) -> None:
+    """The next run brings it back: it is not done here."""
+    desk.archive(CELL)
+    desk.fold(CELL)
+    base, variant = CELL.split("/")
+    (desk.folder / layout.RESULT.format(base=base, variant=variant)).write_bytes(b"")
+
+    assert desk.states()[CELL] is State.ARCHIVED
+
+
 def test_cells_are_stale_when_only_another_definition_was_run(desk: Desk) -> None:
     """A record of another fingerprint."""
     desk.archive(CELL, fingerprint="e" * 64)

@@ -143,6 +143,15 @@ def test_settings_name_key_and_line_when_unknown(copy: Path) -> None:
     assert "(config/config.yaml:3)" in str(refusal.value)
 
 
+@pytest.mark.parametrize("value", [".nan", ".inf", "-.inf"])
+def test_settings_are_refused_when_a_number_is_none(copy: Path, value: str) -> None:
+    """No sum of money is above a cap that is no number; a schema lets it pass."""
+    (copy / layout.CONFIG).write_text(f"money:\n  max_usd_per_grid: {value}\n")
+
+    with pytest.raises(ConfigRefusal, match=r"money.max_usd_per_grid: .*\(config/config.yaml:2\)"):
+        load_settings(copy, {})
+
+
 def test_settings_name_the_command_line_when_it_is_wrong(root: Path) -> None:
     """What was typed is named as typed, not as a line of a file."""
     with pytest.raises(ConfigRefusal, match=r"\(--config gird=demo\)"):

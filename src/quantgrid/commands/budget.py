@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--volume", help="folder of the volume")
     parser.add_argument("--money", help="the section `money`, as JSON")
     parser.add_argument("--device", help="price and guesses of another device of config/devices")
-    parser.add_argument("--max-usd", type=float, help="dollars; the cap of the grid by default")
+    parser.add_argument("--max-usd", type=_dollars, help="dollars; the cap of the grid by default")
     parser.add_argument("--probed", action="store_true", help="refuse to guess what is not probed")
     parser.add_argument("--targets", action="store_true", help="print the files that fit, only")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -71,6 +72,13 @@ def _settings(options: argparse.Namespace, root: Path) -> Settings:
     if options.max_usd is None:
         return settings
     return replace(settings, money=replace(settings.money, max_usd_per_grid=options.max_usd))
+
+
+def _dollars(text: str) -> float:
+    usd = float(text)
+    if not 0 <= usd < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is no amount of dollars")
+    return usd
 
 
 def _target(cell: str) -> str:

@@ -13,6 +13,7 @@ from quantgrid.clock import SystemClock
 from quantgrid.errors import ConfigRefusal, CorpusRefusal
 from quantgrid.load import load_corpus, load_settings
 from quantgrid.recipe import VALIDATION_TOKENS, Recipe, Source
+from quantgrid.schemas import refuse_missing
 
 HELP = "pin the texts of a corpus, or show what it is"
 _DECLARED = re.compile(r"^num_tokens:.*$", re.MULTILINE)
@@ -47,6 +48,7 @@ def pin(root: Path, name: str) -> dict[str, Any]:
     """
     from quantgrid.corpus import sources
 
+    refuse_missing(root, "corpus", name, layout.SECTIONS["corpus"])
     path = layout.section_file(root, "corpus", name)
     data = yaml_lines.read(path, root=root).data
     found = sources.find(Source.from_mapping(data.get("source", {}), f"corpus {name}"), root)

@@ -5,6 +5,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from quantgrid.errors import ConfigRefusal
 from quantgrid.report import scaling, table_fits
 from quantgrid.report.fits import PUBLISHED
 
@@ -49,8 +50,7 @@ def main(options: argparse.Namespace) -> int:
 def _damage(options: argparse.Namespace) -> int:
     """Print the damage law of every way that the table has enough of, and the published one."""
     path = options.table.absolute()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    found = table_fits.damage_laws(lines, where=str(path))
+    found = table_fits.damage_laws(_lines(path), where=str(path))
     if options.json:
         print(json.dumps({each.name: asdict(each.law) for each in found}, indent=2))
         return 0
@@ -70,5 +70,16 @@ def _runs(options: argparse.Namespace) -> list[scaling.Run]:
     if options.published:
         return scaling.published_runs()
     path = options.table.absolute()
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return scaling.parse_runs(lines, where=str(path), unquantised=options.unquantised)
+    return scaling.parse_runs(_lines(path), where=str(path), unquantised=options.unquantised)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigRefusal(
+            "there is no table to fit",
+            expected="results/<grid>.csv, or another CSV file",
+            seen=error,
+            where=path,
+        ) from error

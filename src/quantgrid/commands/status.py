@@ -68,7 +68,7 @@ def _watch(options: argparse.Namespace) -> int:
             screen.draw(shown[: height - 1])
         else:
             print("\n".join([*shown, ""]), flush=True)
-        time.sleep(max(options.watch, 0.2))
+        time.sleep(min(max(0.2, options.watch), 86_400.0))  # in this order `nan` is no pause
 
 
 def _now(seen: Standing, options: argparse.Namespace, width: int) -> list[str]:

@@ -12,7 +12,7 @@ of every eff, by Huber's loss on log L.  The published runs are `quest_runs.csv`
 import csv
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -32,6 +32,11 @@ HUBER_WIDTH = 1e-3
 """Residuals of log L beyond this count linearly, as in QuEST's and Hoffmann's fits."""
 STARTS = tuple((a, b, e) for a in (5.0, 15.0) for b in (5.0, 15.0) for e in (0.0, 0.5))
 """Logarithms of A, B and E from which the search starts; the best end is kept."""
+
+
+def is_counted(row: Mapping[str, str]) -> bool:
+    """Whether a law takes a row: where its table has verdicts, VALID ones alone."""
+    return row.get("verdict") in {None, "", "VALID"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ def parse_runs(lines: Iterable[str], *, where: str, unquantised: str = UNQUANTIS
     """Runs from a CSV: either of `scheme, parameters, tokens, loss`, or a table of a grid.
 
     Lines that start with # are remarks.  Of a grid's table, the variant is the scheme, and bases
-    that see tokens more than once are left out: the law is of fresh ones.
+    that see tokens more than once are left out: the law is of fresh ones.  So are rows that have a
+    verdict other than VALID.
 
     Raises:
         DataFault: when a column is missing or a number is none.
@@ -90,7 +96,7 @@ def parse_runs(lines: Iterable[str], *, where: str, unquantised: str = UNQUANTIS
                 float(row["loss"]),
             )
             for row in rows
-            if not SEVERAL_PASSES.search(row.get("base", ""))
+            if not SEVERAL_PASSES.search(row.get("base", "")) and is_counted(row)
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise DataFault(

@@ -3,7 +3,7 @@
 A table is a CSV with `method` (or `scheme`), `bits`, `tokens` (or `tokens_seen`), `parameters` and
 `delta`: damage in nats per token against the same model unquantised.  `group`, `scale` and
 `zero_point`, where they are there, tell apart ways to quantise; `z`, where it is there, leaves out
-damage that is not told from zero.
+damage that is not told from zero; `verdict`, where it is there, whatever is not VALID.
 """
 
 import csv
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from quantgrid.errors import DataFault
 from quantgrid.report.fits import Fitted, Point, find_law
+from quantgrid.report.scaling import is_counted
 from quantgrid.report.stats import Z_THRESHOLD
 
 WAY = ("method", "scheme", "group", "scale", "zero_point")
@@ -27,7 +28,7 @@ def damage_laws(lines: Iterable[str], *, where: str) -> list[Fitted]:
     ways: dict[str, list[tuple[str, Point]]] = defaultdict(list)
     try:
         for row in rows:
-            if row["bits"].isdigit() and row["delta"] and _is_told(row):
+            if row["bits"].isdigit() and row["delta"] and is_counted(row) and _is_told(row):
                 ways[_way(row)].append((row.get("variant") or row["bits"], _point(row)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataFault(

@@ -77,6 +77,15 @@ def test_pin_refuses_when_nothing_would_be_left_to_train_on(
     assert not pins.exists()
 
 
+def test_pin_lists_the_corpora_when_one_is_misspelt(
+    fresh: SmallCorpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the name that is wrong, and not the working copy."""
+    assert code_of(lambda: dispatch(["corpus", "pin", "smal", "--root", str(fresh.root)])) == 78
+
+    assert "'smal' is no corpus, did you mean 'small'?" in capsys.readouterr().err
+
+
 def test_show_says_whether_a_corpus_is_sealed_here(
     pinned: SmallCorpus, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgrid.errors import DataFault
+from quantgrid.errors import ConfigRefusal, DataFault
 from quantgrid.main import dispatch
 from quantgrid.report import scaling, table_fits
 from quantgrid.report.fits import Point, find_law, fitted
@@ -233,6 +233,24 @@ def test_damage_that_is_not_told_from_zero_is_left_out(tmp_path: Path) -> None:
     """With a column z, points below 3 fix nothing."""
     assert table_fits.damage_laws(_damages(z="9").splitlines(), where="x")
     assert table_fits.damage_laws(_damages(z="2.9").splitlines(), where="x") == []
+
+
+def test_laws_take_valid_rows_alone_when_the_table_has_verdicts() -> None:
+    """A SUSPECT number is in the table of a grid, an INVALID one is empty: neither is fitted."""
+    assert table_fits.damage_laws(_damages(verdict="VALID").splitlines(), where="x")
+    assert table_fits.damage_laws(_damages(verdict="SUSPECT").splitlines(), where="x") == []
+    lines = ["variant,parameters,tokens,loss,verdict", "a,1,2,3,VALID", "b,1,2,9,SUSPECT"]
+
+    runs = scaling.parse_runs([*lines, "c,1,2,,INVALID"], where="t.csv")
+
+    assert [run.scheme for run in runs] == ["a"]
+
+
+@pytest.mark.parametrize("options", [["--damage"], []])
+def test_fit_is_refused_when_there_is_no_table(tmp_path: Path, options: list[str]) -> None:
+    """A misspelt name is a sentence."""
+    with pytest.raises(ConfigRefusal, match="there is no table to fit"):
+        dispatch(["fit", str(tmp_path / "nosuch.csv"), *options])
 
 
 @pytest.mark.parametrize("column", ["parameters", "delta", "tokens", "bits"])
