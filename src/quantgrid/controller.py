@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, NoReturn
 
 from quantgrid import atomic, hearing, layout, processes, standing, workspace
 from quantgrid.clock import Clock, SystemClock, timestamp
@@ -27,6 +27,8 @@ _STOPPING = (
     "\nStopping already: running jobs save their state, and are ended after the platform's grace.  "
     "Once more leaves at once; `quantgrid status` then says what is left.\n"
 )
+
+_NOTHING_BEGAN = "\ninterrupted: nothing was started.  The same command begins again.\n"
 
 _held: list[IO[str]] = []
 """Open for the life of the process; closing the file would free the lock."""
@@ -149,6 +151,21 @@ def _hear_aside(number: int) -> None:
     hearing.hear((number,), lambda came: answer(came, None))
 
 
+def leave_before_the_start() -> None:
+    """Until a controller starts, Ctrl-C ends the process with a sentence.
+
+    Who sees in the plan line that a thousand cells would be made presses it then, and Snakemake
+    would answer with the place in its code where it came.  Nothing is held or written by then.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    os.write(2, _NOTHING_BEGAN.encode())
+    os._exit(128 + number)
+
+
 def _explain_second_interrupt() -> None:
     """Ctrl-C pressed again, because nothing seems to happen, gets a sentence.
 
@@ -156,6 +173,8 @@ def _explain_second_interrupt() -> None:
     Whoever presses a third time is not held.
     """
     answer = signal.getsignal(signal.SIGINT)
+    if answer is _leave:
+        answer = signal.default_int_handler
     if not callable(answer):
         return
     presses: list[int] = []

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from quantgrid import atomic, layout, noticing, pace, room, terminal, warm_server
 from quantgrid.archive import opened, waiting
 from quantgrid.clock import SystemClock
-from quantgrid.controller import Controller
+from quantgrid.controller import Controller, leave_before_the_start
 from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.forms import METHODS
 from quantgrid.job import Stage
@@ -59,6 +59,8 @@ class Workflow:
         Args:
             snakemake: The object that the rules know as `workflow`.
         """
+        if snakemake.is_main_process:
+            leave_before_the_start()
         try:
             refuse_early(snakemake)
         except QuantgridError as error:

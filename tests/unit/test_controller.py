@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core_parts import BOUND_S, archive_in, python, tree
+from core_parts import BOUND_S, archive_in, python, python_path, tree
 from quantgrid import layout
 from quantgrid.controller import Controller
 from quantgrid.errors import HoldRefusal
@@ -183,3 +183,41 @@ def test_second_interrupt_is_answered_and_a_third_is_not_held(tmp_path: Path) ->
 
     assert done.stdout.splitlines() == ["1 stops", "2 goes on", "3 stops"]
     assert "Stopping already: running jobs save their state" in done.stderr
+
+
+_PRESSED_EARLY = """
+import os, signal, sys
+from pathlib import Path
+from quantgrid.controller import Controller, leave_before_the_start
+from quantgrid.store.folder import FolderStore
+leave_before_the_start()
+if sys.argv[2] == "started":
+    Controller(Path(sys.argv[1]), FolderStore(Path(sys.argv[1]) / "archive")).start()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    signal.pause()
+except KeyboardInterrupt:
+    sys.exit("Snakemake stops its jobs")
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "said"),
+    [("planning", 130, "interrupted: nothing was started."), ("started", 1, "Snakemake stops")],
+)
+def test_interrupt_is_a_sentence_until_a_controller_starts(
+    tmp_path: Path, state: str, code: int, said: str
+) -> None:
+    """Who reads the plan line and thinks better of it sees no code; later Snakemake answers."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PRESSED_EARLY, str(tmp_path), state],
+        env={**os.environ, **python_path()},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -79,3 +79,29 @@ def test_summary_says_that_a_run_was_stopped_and_goes_on(fresh: WorkingCopy) -> 
     told = block(Outcome(process.returncode, said))
     assert told[0] == f"summary   {FEW}: stopped; 3 still to do"
     assert told[-1] == f"again     snakemake {' '.join(words)}"
+
+
+def test_interrupt_is_a_sentence_when_the_plan_is_still_made(fresh: WorkingCopy) -> None:
+    """Who reads the plan line and thinks better of it sees no place in anybody's code."""
+    with (fresh / "Snakefile").open("a") as rules:
+        rules.write("import signal\nPath('is-planned').touch()\nsignal.pause()\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--profile", "profiles/local"],
+        cwd=fresh.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        await_true((fresh / "is-planned").exists, "nothing was planned")
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=180)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    assert process.returncode == 130
+    assert said.endswith("interrupted: nothing was started.  The same command begins again.\n")
+    assert "Traceback" not in said

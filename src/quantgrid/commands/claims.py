@@ -176,6 +176,7 @@ def _publish(path: Path, text: str) -> None:
     if b"\r\n" in place.read_bytes():
         text = text.replace("\n", "\r\n")
     rights = place.stat().st_mode
+    atomic.clear_dead_in(place.parent)  # where no run of a grid ever looks
     atomic.publish(place, text.encode())
     place.chmod(rights)
 

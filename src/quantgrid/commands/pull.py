@@ -50,6 +50,8 @@ def _pull(archive: Archive, key: str, folder: Path, cache: Path) -> list[Path]:
     """Publish each file of a record in a folder, and the record beside them."""
     record = archive.record(key)
     paths = []
+    if folder.is_dir():
+        atomic.clear_dead_in(folder)  # where no run of a grid ever looks
     for name in record["blobs"]:
         source = archive.file(record, name, cache)
         with atomic.writing(folder / name) as file, source.open("rb") as reader:
