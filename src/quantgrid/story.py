@@ -1,7 +1,7 @@
 """The whole story of a cell, from what this working copy, its volume and the archive know."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.remembered import Remembered
 from quantgrid.verdicts import Word, base_of
-from quantgrid.wording import counted, wrapped
+from quantgrid.wording import as_typed, counted, wrapped
 
 _OF_JUDGE = frozenset({"by", "at", "evidence"})
 """What a verdict tells beside word and reason."""
@@ -209,10 +209,16 @@ def _after_doubt(cell: str, verdict: Mapping[str, Any]) -> str:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def lines(told: Mapping[str, Any]) -> list[str]:
-    """A story as a person reads it: what is wrong first."""
+def lines(told: Mapping[str, Any], configured: str = "") -> list[str]:
+    """A story as a person reads it: what is wrong first.
+
+    Args:
+        told: The story.
+        configured: The grid that a command means which names none.
+    """
+    command = () if told["grid"] == configured else ("--config", f"grid={told['grid']}")
     failed = [stage for stage in told["stages"] if stage["failure"] and not stage["archived"]]
-    text = [line for stage in failed for line in _failure_lines(stage)]
+    text = [line for stage in failed for line in _failure_lines(stage, command)]
     text += [f"cell         {told['cell']}", f"grid         {told['grid']}"]
     text += [f"fingerprint  {told['fingerprint']}"]
     text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
@@ -283,12 +289,13 @@ def _wrapped(label: str, text: str) -> list[str]:
     return wrapped(text, 80, first=f"{label:<12} ", rest=" " * 13)
 
 
-def _failure_lines(stage: Mapping[str, Any]) -> list[str]:
+def _failure_lines(stage: Mapping[str, Any], command: Sequence[str]) -> list[str]:
     failure = stage["failure"]
     kinds = dict.fromkeys((failure["kind"], failure["class"]))
     head = f"{', class '.join(kinds)} in {stage['owner']}, stage {stage['stage']}"
     word = failures.word(failure)
-    text = [*_wrapped(word, failure["message"].removeprefix(f"{word}: ")), f"  what       {head}"]
+    message = as_typed(failure["message"].removeprefix(f"{word}: "), command)
+    text = [*_wrapped(word, message), f"  what       {head}"]
     text.append(
         f"  when       {failure['when']} on {failure['host']}, attempt {failure['attempt']}"
     )

@@ -8,7 +8,6 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +26,6 @@ WIDTH = 80
 _LABEL = 10
 _MOST = 5
 _LOG = "log: "
-_GENERAL = "snakemake --profile local "
-"""How a command of Snakemake begins in messages, which know neither grid nor platform."""
-
 
 Rows = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -260,8 +256,7 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
         parts.append(("", f"and {more} more that no average contains: `quantgrid status`"))
     parts.append(("cost", told.cost))
     found = [line for label, text in parts for line in _wrapped(label, text, width)]
-    steps = [each._replace(command=_as_typed(each.command, command)) for each in _next(told)]
-    found += _step_lines(steps, width)
+    found += _step_lines(list(_next(told, command)), width)
     again = f"{'again':<{_LABEL}}{shlex.join(command)}"  # never broken: it is copied
     return found if told.is_done else [*found, again]
 
@@ -293,7 +288,7 @@ def _of_trouble(trouble: Trouble, when: str) -> Iterator[tuple[str, str]]:
         yield "", f"{_LOG}{failure['log']}"
 
 
-def _next(told: Summary) -> Iterator[Step]:
+def _next(told: Summary, command: Sequence[str]) -> Iterator[Step]:
     """What comes next, in its order; the same command once more stands below, as `again`."""
     if told.doubted:
         cell, verdict = told.doubted[0]
@@ -301,39 +296,19 @@ def _next(told: Summary) -> Iterator[Step]:
     if told.is_done and told.has_page:
         yield Step(f"Look at {layout.PAGE.format(grid=told.grid)}")
     for trouble in told.troubles[:1]:
-        yield from () if told.is_done else _mend(trouble)
+        yield from () if told.is_done else _mend(trouble, command)
         if trouble.failure["is_remembered"]:
             remark = "Once it is mended, let it be tried again:"
             yield Step(remark, f"quantgrid retry {trouble.failure['cell']}")
 
 
-def _mend(trouble: Trouble) -> Iterator[Step]:
+def _mend(trouble: Trouble, command: Sequence[str]) -> Iterator[Step]:
     """What a failure asks for; a job of all cells has no story, and its log is named above."""
     failure = trouble.failure
     if not trouble.is_common:
         yield Step("See the whole of it:", f"quantgrid why {failure['cell']}")
     if step := wording.next_step(terminal.printable(str(failure["message"]))):
-        yield Step(*wording.with_command(step))
-
-
-def _as_typed(step: str, command: Sequence[str]) -> str:
-    """A step of Snakemake with the profile and the settings of the call that it belongs to.
-
-    Without them it would prepare the corpus of another grid, or on another platform.
-    """
-    if not step.startswith(_GENERAL):
-        return step
-    profile = _option("--profile", command)[:2] or ["--profile", "local"]
-    rest = shlex.split(step.removeprefix(_GENERAL))
-    return shlex.join(["snakemake", *profile, *rest, *_option("--config", command)])
-
-
-def _option(name: str, command: Sequence[str]) -> list[str]:
-    """An option of a command with its values; empty when it was not given."""
-    if name not in command:
-        return [word for word in command if word.startswith(f"{name}=")]
-    given = command[command.index(name) + 1 :]
-    return [name, *takewhile(lambda word: not word.startswith("-"), given)]
+        yield Step(*wording.with_command(wording.as_typed(step, command)))
 
 
 def _step_lines(steps: Sequence[Step], width: int) -> Iterator[str]:
@@ -366,13 +341,6 @@ def tell(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool
     except QuantgridError as error:
         print(f"no summary: {error}", file=sys.stderr)
         return
-    block = lines(told, _typed())
+    block = lines(told, wording.call(sys.argv))
     if not terminal.conclude(block, [each.failure["cell"] for each in told.troubles]):
         print("\n".join(block), file=sys.stderr, flush=True)
-
-
-def _typed() -> list[str]:
-    """What a person typed to start this process."""
-    program, *words = sys.argv
-    name = Path(program).name
-    return ["snakemake" if name.endswith(".py") else name, *words]

@@ -1,8 +1,10 @@
 """Numbers and sentences as a person says them: `1 cell`, `2 cells`; nothing but words."""
 
 import re
+import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 _WORD = re.compile(r"(?:refused|failed|alarm|checkpointed|interrupted): ")
 _REST = re.compile(r"; (?:expected|seen) | \((?=.*\)\.(?:\s|$))|\.(?:\s|$)")
@@ -13,6 +15,7 @@ _KEPT = "\0"
 """Stands for a blank inside a command while lines are broken."""
 
 _STOP = re.compile(r"\.\s+(?=[A-Z`])")
+_GENERAL = re.compile(r"`snakemake --profile local ([^`]*)`")
 _TYPED = re.compile(r"([^`]+:) `([^`]+)`\.?")
 """A step that ends with the one command that it is for."""
 
@@ -67,6 +70,41 @@ def with_command(step: str) -> tuple[str, str]:
     """
     found = _TYPED.fullmatch(step)
     return (found[1], found[2]) if found else (step, "")
+
+
+def as_typed(text: str, command: Sequence[str]) -> str:
+    """A text whose commands of Snakemake have the profile and the settings of a call.
+
+    Messages know neither grid nor platform: `snakemake --profile local corpus`, copied from one,
+    would make the corpus of the configured grid, here.
+
+    Args:
+        text: What is told, with commands in backticks.
+        command: What was typed for the call.
+    """
+    profile = _option("--profile", command)[:2] or ["--profile", "local"]
+    settings = _option("--config", command)
+
+    def typed(found: re.Match[str]) -> str:
+        more = [] if "--config" in found[1] else settings  # only the last one would count
+        words = (shlex.join(["snakemake", *profile]), found[1], shlex.join(more))
+        return f"`{' '.join(filter(None, words))}`"
+
+    return _GENERAL.sub(typed, text)
+
+
+def call(arguments: Sequence[str]) -> list[str]:
+    """What a person typed to start a process, from its arguments."""
+    program = arguments[0].rpartition("/")[2]
+    return ["snakemake" if program.endswith(".py") else program, *arguments[1:]]
+
+
+def _option(name: str, command: Sequence[str]) -> list[str]:
+    """An option of a command with its values; empty when it was not given."""
+    if name not in command:
+        return [word for word in command if word.startswith(f"{name}=")]
+    given = command[command.index(name) + 1 :]
+    return [name, *takewhile(lambda word: not word.startswith("-"), given)]
 
 
 def wrapped(text: str, width: int, *, first: str = "", rest: str = "") -> list[str]:

@@ -99,19 +99,22 @@ class LogHandler(LogHandlerBase):
     def _set_up(self, stream: TextIO) -> None:
         from quantgrid.clock import SystemClock
         from quantgrid.screen import Screen
+        from quantgrid.wording import call
         from snakemake_logger_plugin_quantgrid.board import Board
         from snakemake_logger_plugin_quantgrid.faces import Lines, Live
         from snakemake_logger_plugin_quantgrid.plain import is_colourless, plain_handler
         from snakemake_logger_plugin_quantgrid.told import Teller
 
+        command = call(sys.argv)
         clock, self._plain = SystemClock(), plain_handler(self.common_settings, stream)
         self._teller = Teller(clock)
         if not stream.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-            self._board = Board(Lines(stream), self._plain, clock)
+            self._board = Board(Lines(stream), self._plain, clock, command)
         else:
             screen, self._is_live = Screen(stream), True
             face = Live(screen, is_coloured=not is_colourless(self.common_settings))
-            self._board = Board(face, plain_handler(self.common_settings, screen), clock)
+            default = plain_handler(self.common_settings, screen)
+            self._board = Board(face, default, clock, command)
         every_s = REDRAW_S if self._is_live else TELL_S
         arguments = (weakref.ref(self), self._stopped, every_s)
         threading.Thread(target=_tick, args=arguments, name="quantgrid", daemon=True).start()

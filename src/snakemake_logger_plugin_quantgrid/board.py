@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from snakemake_interface_logger_plugins.common import LogEvent
 
@@ -35,10 +35,19 @@ class Board:
 
     Before Snakemake announces jobs (`RUN_INFO`) and after the last one, every record is the default
     handler's and nothing is drawn, because others may write to the terminal then.
+
+    Args:
+        face: Where a person looks.
+        default: Snakemake's own handler.
+        clock: That of the call.
+        command: What was typed for it: commands in the words of a job get its settings.
     """
 
-    def __init__(self, face: Face, default: logging.Handler, clock: Clock) -> None:
+    def __init__(
+        self, face: Face, default: logging.Handler, clock: Clock, command: Sequence[str] = ()
+    ) -> None:
         self._face, self._default, self._clock = face, default, clock
+        self._command = command
         self._tally: Tally | None = None
         self._is_over = False
         self._files: dict[int, ProgressFile] = {}
@@ -145,7 +154,7 @@ class Board:
         Of a command that failed it repeats thousands of characters twice; its log file keeps them.
         """
         facts = vars(record)
-        words = find_last_words(facts["log"])
+        words = find_last_words(facts["log"], self._command)
         held = self._held.pop(record.thread, None)
         ended = None if held is None else _ENDED.search(str(held.msg))
         told = words or "nothing in its log says why"

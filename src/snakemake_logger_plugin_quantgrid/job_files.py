@@ -9,6 +9,7 @@ from pathlib import Path
 from quantgrid.layout import progress_file
 from quantgrid.masking import masked
 from quantgrid.terminal import Reading, find_error_sentence, find_reading
+from quantgrid.wording import as_typed
 
 _TAIL_BYTES = 65536
 
@@ -48,17 +49,18 @@ class ProgressFile:
         return status.st_mtime_ns, status.st_ino
 
 
-def find_last_words(logs: Sequence[str]) -> str | None:
+def find_last_words(logs: Sequence[str], command: Sequence[str] = ()) -> str | None:
     """The error sentence in the first of a job's logs that has one.
 
-    The place of these logs, which every face tells below the words, is not told in them as well.
+    The place of these logs, which every face tells below the words, is not told in them as well;
+    commands in them get the settings of the call that was typed.
     """
     told = next(filter(None, (find_error_sentence(_tail(Path(log))) for log in logs)), None)
     if told is None:
         return None
     for log in logs:
         told = re.sub(rf" \([^() ]*{re.escape(log)}\)", "", told)
-    return masked(told, os.environ)
+    return masked(as_typed(told, command), os.environ)
 
 
 def _tail(path: Path) -> str:

@@ -27,6 +27,16 @@ def test_last_words_leave_the_place_of_their_log_to_the_line_below(tmp_path: Pat
     assert find_last_words([str(log)]) == "failed: n0: KeyError; seen code. See `why` (b/a.log)."
 
 
+def test_last_words_have_the_settings_of_the_call(tmp_path: Path) -> None:
+    """A person copies the command from the line of the job as well."""
+    log = tmp_path / "a.log"
+    log.write_text("refused: short. Make it: `snakemake --profile local corpus`.\n")
+    command = ("snakemake", "--profile", "lab", "--config", "grid=laws")
+
+    told = "refused: short. Make it: `snakemake --profile lab corpus --config grid=laws`."
+    assert find_last_words([str(log)], command) == told
+
+
 def test_terminal_wraps_the_words_of_a_failure_and_breaks_no_command() -> None:
     """It is copied from there."""
     command = "`snakemake --profile local corpus --forcerun prepare`"

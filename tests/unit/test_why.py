@@ -125,21 +125,29 @@ def test_why_says_how_many_tokens_whole_steps_are(told: Callable[..., str]) -> N
     assert "spec         num_tokens: 16384" in told("n0-s0/16384", "--grid", "smoke").splitlines()
 
 
+MAKE = "snakemake --profile local corpus --forcerun prepare"
+
+
 def test_refusal_is_told_whole_by_why_and_in_few_words_by_retry(
     told: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No label stands beside its own word, and no kind beside a class of the same name."""
     stage = trace(load_grid(tmp_path, "smoke"), Science(tmp_path)).milestones["n0-s0", 16384]
-    refusal = CorpusRefusal("a shard is short", expected="9", seen="8", do="Make it: `again`.")
+    refusal = CorpusRefusal("a shard is short", expected="9", seen="8", do=f"Make it: `{MAKE}`.")
     facts = {"cell": "n0-s0/16384", "stage": "trunk", "fingerprint": stage.fingerprint}
     facts |= {"when": "2026", "host": "desk", "attempt": "a1", "log": "logs/a.log"}
     failures.keep(tmp_path, failures.failure_of(Diagnosis.of(refusal), **facts))
 
     lines = told("n0-s0/16384", "--grid", "smoke").splitlines()
-    assert lines[:2] == [
-        "refused      a shard is short; expected 9; seen 8. Make it: `again`.",
+    assert lines[:3] == [
+        "refused      a shard is short; expected 9; seen 8. Make it:",
+        f"             `{MAKE} --config grid=smoke`.",  # the grid of the cell
         "  what       refusal in n0-s0/16384, stage trunk",
     ]
+
+    config = tmp_path / "config/config.yaml"
+    config.write_text(config.read_text().replace("\ngrid: demo", "\ngrid: smoke"))
+    assert f"             `{MAKE}`." in told("n0-s0/16384").splitlines()
 
     parser = argparse.ArgumentParser()
     retry.configure(parser)

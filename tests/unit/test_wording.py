@@ -8,6 +8,8 @@ import pytest
 from quantgrid.errors import Alarm, CorpusRefusal, DataFault, QuantgridError, Refusal
 from quantgrid.wording import (
     agreeing,
+    as_typed,
+    call,
     clause,
     counted,
     first_word,
@@ -70,6 +72,36 @@ def test_text_that_is_no_sentence_of_ours_stays_whole() -> None:
 def test_step_that_ends_in_its_one_command_gives_it(step: str, parts: tuple[str, str]) -> None:
     """What is typed is told alone only where the step is nothing else."""
     assert with_command(step) == parts
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("", "local corpus -R x"),
+        ("--profile lab results/a.json", "lab corpus -R x"),
+        ("--profile lab --config=grid=laws", "lab corpus -R x --config=grid=laws"),
+        ("--config grid=laws a=1 -c 2", "local corpus -R x --config grid=laws a=1"),
+    ],
+)
+def test_commands_of_messages_get_the_settings_of_a_call(typed: str, given: str) -> None:
+    """They know neither grid nor platform; all that is no command of Snakemake stays."""
+    said = 'Make it: `snakemake --profile {}`, or `quantgrid stop` "it\'s".'
+
+    told = as_typed(said.format("local corpus -R x"), ["snakemake", *typed.split()])
+
+    assert told == said.format(given)
+
+
+def test_command_that_has_settings_keeps_them() -> None:
+    """Snakemake takes the last `--config` alone."""
+    said = "`snakemake --profile local a.json --config grid=mine`"
+    assert as_typed(said, ["--config", "grid=laws"]) == said
+
+
+def test_call_is_told_as_a_person_types_it() -> None:
+    """Not with the place of a program."""
+    assert call(["/a/bin/snakemake", "-n"]) == ["snakemake", "-n"]
+    assert call(["/a/snakemake/__main__.py", "-n"]) == ["snakemake", "-n"]
 
 
 def test_sentence_gives_the_word_that_it_begins_with() -> None:

@@ -67,7 +67,8 @@ if stage in ("trunk", "table"):
     print(f"{stage} speaks", flush=True)  # into the terminal, between two frames
 fate = config["fates"].get(stage)
 if fate == "refuses":
-    sys.exit(print("refused: a shard is short; expected 9; seen 8.", file=sys.stderr) or 78)
+    what = "a shard is short; expected 9; seen 8. Make it: `snakemake --profile local corpus`."
+    sys.exit(print(f"refused: {what}", file=sys.stderr) or 78)
 if fate == "raises":
     raise ValueError("step 12 has no loss")
 if fate != "forgets":

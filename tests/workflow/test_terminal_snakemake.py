@@ -243,11 +243,12 @@ def test_pipe_gets_one_line_a_job_with_counts(grid: Path) -> None:
 def test_pipe_names_each_failure_once_and_snakemakes_log_keeps_the_rest(grid: Path) -> None:
     """Refusal and traceback: the job and its own error; the commands are in Snakemake's log."""
     _configure(grid, cooldown="refuses", qat="raises")
-    ours = _piped(grid, "--logger", "quantgrid", "--keep-going")
+    ours = _piped(grid, "--logger", "quantgrid", "--keep-going", "--config", "grid=laws")
     assert ours.returncode == 1
     lines = ours.stderr.splitlines()
     refused = next(line for line in lines if "] fail  base" in line)
-    assert refused.endswith("refused: a shard is short; expected 9; seen 8.")
+    mend = "Make it: `snakemake --profile local corpus --config grid=laws`."
+    assert refused.endswith(f"refused: a shard is short; expected 9; seen 8. {mend}")
     log = f"  log: logs/cell/n0-t100k-s0/none.{FP}.log"
     assert lines[lines.index(refused) + 1] == log
     assert _has(lines, "] fail  qat n0-t100k-s0/qat-ternary", "ValueError: step 12 has no loss")

@@ -36,5 +36,5 @@ def main(options: argparse.Namespace) -> int:
     place = Place(root, root / settings.volume, archive, configured)
     left_s = link_s(load_platform(code, settings.platform))
     told = story(lineage, options.cell, place, link_s=left_s)
-    print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told)))
+    print(json.dumps(told, indent=2) if options.json else "\n".join(lines(told, configured)))
     return 0
