@@ -75,7 +75,7 @@ def test_bucket_is_refused_when_it_is_the_twin_of_another(
         aim(mine, theirs)
         said = mine.look(grid=FEW, code=78).text
         assert "this is not the archive that this working copy deposited into" in said
-        assert "Nothing is lost" in said
+        assert "Set `archive` to the place where it is now" in said
 
 
 def test_finished_cell_is_not_trained_again_when_the_listing_is_stale(
