@@ -73,14 +73,15 @@ def code_of(main: Callable[[], int | None], no_defects: Set[int] = frozenset()) 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        is_ours = error.errno in no_defects
+        is_lost = error.errno == errno.ENOENT and error.filename is None  # of os.getcwd alone
+        is_ours = error.errno in no_defects or (is_lost and bool(no_defects))
         if not is_ours and error.errno not in _OF_THE_MACHINE:
             raise
         mend = "look who owns it and what it is" if is_ours else "make room or mend the disk"
         fault = PlatformFault(
             "the machine could not write or read a file",
             seen=error.strerror,
-            where=error.filename,
+            where="the current folder" if is_lost else error.filename,
             do=f"Nothing half-written was published; {mend}, and run again.",
         )
         print(fault, file=sys.stderr, flush=True)

@@ -9,9 +9,9 @@ from quantgrid import atomic, judge, layout, ledger, verdicts
 from quantgrid.archive import Archive
 from quantgrid.archive.record import Record, parse_record
 from quantgrid.clock import Clock, timestamp
-from quantgrid.errors import ConfigRefusal, DataFault, PlatformFault
+from quantgrid.errors import ArchiveRefusal, ConfigRefusal, DataFault, PlatformFault
 from quantgrid.verdicts import Said, Verdict, Word
-from quantgrid.wording import meant
+from quantgrid.wording import counted, meant
 
 
 def verdict_on(archive: Archive, record: Record, clock: Clock) -> Verdict:
@@ -108,6 +108,27 @@ def results(root: Path, cells: Iterable[str] = ()) -> Iterator[Record]:
                 do="Remove the file; the next run brings its own back.",
             )
         yield record
+
+
+def refuse_unarchived(archive: Archive, records: Iterable[Record]) -> None:
+    """Refuse to judge what the archive lacks: a verdict would lie where its record is not.
+
+    A place that nobody mounted is an empty folder, and what is written there is seen no more.
+
+    Raises:
+        ArchiveRefusal: naming the first such cell.
+    """
+    index = archive.index()
+    for record in records:
+        key = layout.record_key("cells", str(record["cell"]), str(record["fingerprint"]))
+        if key not in index:
+            raise ArchiveRefusal(
+                f"the archive lacks the record of {record['cell']}, so nothing was judged",
+                expected=key,
+                seen=counted(len(index), "record"),
+                where=archive.store.address,
+                do="Put the right archive back: is it mounted, is `archive` its address?",
+            )
 
 
 def bring(root: Path, records: Iterable[Record]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quantgrid import atomic, layout
-from quantgrid.archive import Deposit
+from quantgrid.archive import Archive, Deposit
 from quantgrid.errors import ArchiveRefusal
 from quantgrid.wording import counted
 
@@ -49,6 +49,13 @@ def forget(root: Path, given_up: Iterable[Receipt]) -> None:
     """Remove receipts, so that what they stood for is restored or made again."""
     for receipt in given_up:
         (root / receipt.path).unlink(missing_ok=True)
+
+
+def vouch_for(archive: Archive, root: Path) -> None:
+    """Refuse an archive that lacks what this working copy deposited; see `vouch`."""
+    identity, others = archive.find_identity(), archive.other_identities()
+    address = archive.store.address
+    vouch(root, index=archive.index(), archive=identity, address=address, others=others)
 
 
 def vouch(

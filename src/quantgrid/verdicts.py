@@ -139,14 +139,15 @@ def is_by_person(verdict: Verdict) -> bool:
 def find_newest(archive: Archive, record: Record) -> Verdict | None:
     """The verdict that counts for a record, None when nobody judged it.
 
-    Every archive that is read has a say; among their newest, the latest counts.
+    Every archive that is read has a say; among their newest, the latest counts, and a person's
+    before any judge's: a judge that looked before the person spoke may have appended afterwards.
 
     Raises:
         DataFault: when it is damaged.
     """
     found = [_newest_in(store, record) for store in (archive.store, *archive.others)]
     known = [verdict for verdict in found if verdict]
-    return max(known, key=lambda verdict: str(verdict["at"]), default=None)
+    return max(known, key=lambda each: (is_by_person(each), str(each["at"])), default=None)
 
 
 def append(archive: Archive, verdict: Verdict) -> None:
@@ -184,11 +185,14 @@ def beside(result: Path) -> Path:
 
 
 def _newest_in(store: Store, record: Record) -> Verdict | None:
+    newest = None
     for key in reversed(_keys(store, str(record["cell"]), str(record["fingerprint"]))):
         verdict = parse_verdict(store.get(key), where=f"{store.address}/{key}")
         if verdict["record"] == record["digest"]:
-            return verdict
-    return None
+            if is_by_person(verdict):
+                return verdict
+            newest = newest or verdict
+    return newest
 
 
 def _keys(store: Store, cell: str, fingerprint: str) -> list[str]:

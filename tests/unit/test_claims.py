@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from core_parts import archive_in, body, put
-from quantgrid import layout, ledger
+from core_parts import archive_in, body, key_of, put
+from quantgrid import atomic, layout, ledger
 from quantgrid.archive.record import sealed
 from quantgrid.claims import document
 from quantgrid.entry import code_of
@@ -267,6 +267,17 @@ def test_references_belong_to_the_sentence_before_when_a_comment_follows(root: P
 
     assert first.references == (document.Reference(1, "cell", CELL, (("loss", "2.1"),)),)
     assert second.references == example.references == ()
+
+
+def test_claims_is_refused_when_the_archive_is_not_mounted(desk: Desk) -> None:
+    """An empty folder in its place would contradict every document that tells the truth."""
+    desk.archive(CELL)
+    path = desk.folder / layout.CELL_RECEIPT.format(base="n0", variant="none", fp="f")
+    record = key_of({**body("cells", CELL), "fingerprint": desk.current[CELL]})
+    atomic.publish_json(path, {"record": record, "archive": "of-yesterday"})
+    desk.say(f"It is there. <!-- cell: {CELL} -->\n")
+
+    assert "not the archive that this working copy deposited into" in desk.claims().stderr
 
 
 def test_fix_leaves_text_alone_when_a_table_has_no_end(desk: Desk) -> None:

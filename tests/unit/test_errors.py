@@ -164,6 +164,21 @@ def test_entry_tells_a_command_from_a_script_when_a_file_is_not_its_own(
         entry.code_of(lambda: _raise(error))
 
 
+def test_entry_says_so_when_the_current_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody removed it meanwhile, or checked out another branch."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(SystemExit) as caught:
+        entry.run(lambda: len(str(Path.cwd())))
+    assert caught.value.code == PlatformFault.exit_code
+    assert "(the current folder)" in capsys.readouterr().err
+
+
 def test_entry_exits_when_run() -> None:
     """`run` ends the process with the program's code."""
     with pytest.raises(SystemExit) as caught:

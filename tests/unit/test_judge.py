@@ -11,8 +11,9 @@ import pytest
 
 from core_parts import CLOCK, archive_in, key_of, put
 from quantgrid import judging, layout, ledger, verdicts
+from quantgrid.archive import Archive
 from quantgrid.archive.record import sealed
-from quantgrid.errors import ConfigRefusal, DataFault
+from quantgrid.errors import ArchiveRefusal, ConfigRefusal, DataFault
 from quantgrid.judge import judge
 from quantgrid.main import dispatch
 from report_records import demo_records
@@ -218,6 +219,21 @@ def test_verdict_counts_for_nothing_when_it_is_on_another_record(copied: Path) -
     assert verdicts.find_newest(archive_in(copied), {**record, "digest": "0" * 64}) is None
 
 
+def test_rejection_counts_when_a_judge_spoke_after_it(copied: Path, tmp_path: Path) -> None:
+    """A judge that looked before, in this archive or in another one that is read as well."""
+    (record,) = judging.results(copied)
+    archive, other = archive_in(copied), archive_in(tmp_path / "other")
+    judging.rejected(archive, record, CLOCK, by="ann", reason="half there")
+    later = {"reason": "", "by": {"judge": 99}, "at": "2999-01-01T00:00:00Z"}
+    for each in (archive, other):
+        verdicts.append(each, verdicts.sealed(record, verdicts.Word.VALID, **later))
+
+    found = verdicts.find_newest(Archive(archive.store, [other.store]), record)
+
+    assert found is not None
+    assert found["reason"] == "half there"
+
+
 def test_verdicts_are_copied_when_an_archive_is(copied: Path, tmp_path: Path) -> None:
     """A rejection goes where the record goes."""
     target = archive_in(tmp_path / "other")
@@ -305,3 +321,16 @@ def test_rejection_asks_for_a_name_when_the_system_knows_none(
     with pytest.raises(ConfigRefusal, match="Give --by NAME"):
         dispatch(["reject", BASE, "--reason", "x", "--root", str(PROJECT), "--archive", "archive"])
     assert _keys(copied) == ["000000.json"]
+
+
+@pytest.mark.parametrize("command", [("reject", BASE, "--reason", "x", "--by", "ann"), ("judge",)])
+def test_nothing_is_judged_when_the_archive_is_not_mounted(
+    copied: Path, command: tuple[str, ...]
+) -> None:
+    """An empty folder in its place keeps no verdict: once it is back, nobody would see it."""
+    (copied / "archive").rename(copied / "elsewhere")
+
+    with pytest.raises(ArchiveRefusal, match="lacks the record of n0-t400k-s0/none"):
+        dispatch([*command, "--root", str(PROJECT), "--archive", "archive"])
+
+    assert not (copied / "archive" / "verdicts").exists()

@@ -13,6 +13,11 @@ from quantgrid.fingerprint import digest
 
 SCHEMA = "quantgrid/record"
 
+_RESTORE = (
+    "Restore the file from a copy; without one, move it away: a result is then brought back by the "
+    "next run, and what an archive lost is given up by `quantgrid archive forget`."
+)
+
 Record = Mapping[str, Any]
 
 
@@ -40,7 +45,11 @@ def parse_record(data: bytes, *, where: str, key: str | None = None) -> Record:
         seen = digest({name: value for name, value in record.items() if name != "digest"})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataFault(
-            "a record cannot be read", expected=SCHEMA, seen=repr(data[:60]), where=where
+            "a record cannot be read",
+            expected=SCHEMA,
+            seen=repr(data[:60]),
+            where=where,
+            do=_RESTORE,
         ) from error
     if schema != SCHEMA or version > RECORD_VERSION:
         raise DataFault(
@@ -50,7 +59,9 @@ def parse_record(data: bytes, *, where: str, key: str | None = None) -> Record:
             where=where,
         )
     if seen != claimed:
-        raise DataFault("a record is damaged", expected=claimed, seen=seen, where=where)
+        raise DataFault(
+            "a record is damaged", expected=claimed, seen=seen, where=where, do=_RESTORE
+        )
     if key is not None:
         refuse_misplaced(record, key, where)
     return record  # type: ignore[no-any-return]

@@ -19,6 +19,7 @@ from quantgrid.errors import ConfigRefusal, DataFault, Refusal
 from quantgrid.grid import Grid
 from quantgrid.lineage import Science, trace
 from quantgrid.load import load_grid, load_settings, names
+from quantgrid.receipts import vouch_for
 from quantgrid.select import choose
 from quantgrid.wording import agreeing, counted
 
@@ -42,6 +43,7 @@ def main(options: argparse.Namespace) -> int:
 
     Raises:
         ConfigRefusal: for a document that is not there, or a table that asks for nothing.
+        ArchiveRefusal: when it is not the archive of this working copy.
         PlatformFault: when the archive does not answer.
     """
     texts = {path: _read(path) for path in options.documents}
@@ -89,6 +91,7 @@ class _Checker(check.Reader):
         self.archive: Archive | None = None
         if not options.ledger_only:
             self.archive = of(self.settings, self.root)
+            vouch_for(self.archive, self.root)  # an empty folder in its place knows of nothing
         self.grids: dict[str, Grid] = {}
         self._results: dict[str, Mapping[str, Any]] = {}
 

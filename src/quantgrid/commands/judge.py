@@ -26,13 +26,16 @@ def main(options: argparse.Namespace) -> int:
     """Take the newest verdict of the archive, or give one where this judge has not.
 
     Raises:
+        ArchiveRefusal: when the archive lacks a record.
         ConfigRefusal: when a cell has no result here.
         DataFault: when a result or a verdict is damaged.
     """
     root, clock = Path.cwd(), SystemClock()
     asked = {"archive": options.archive}
     archive = opened.of(load_settings(options.root.absolute(), asked), root)
-    found = [judging.judged(archive, each, clock) for each in judging.results(root, options.cells)]
+    records = list(judging.results(root, options.cells))
+    judging.refuse_unarchived(archive, records)
+    found = [judging.judged(archive, each, clock) for each in records]
     judging.bring(root, found)
     if options.json:
         print(json.dumps({record["cell"]: record["verdict"] for record in found}, indent=2))

@@ -32,6 +32,7 @@ def main(options: argparse.Namespace) -> int:
     What may be refused is looked at before the first is appended: the archive forgets nothing.
 
     Raises:
+        ArchiveRefusal: when the archive lacks a record.
         ConfigRefusal: for an empty reason, or a cell without result here.
         DataFault: when a result or the ledger is damaged.
         PlatformFault: when the archive cannot be written.
@@ -43,6 +44,7 @@ def main(options: argparse.Namespace) -> int:
     asked = {"archive": options.archive}
     archive = opened.of(load_settings(options.root.absolute(), asked), root)
     records = list(judging.results(root, options.cells))
+    judging.refuse_unarchived(archive, records)
     ledger.read(root / layout.LEDGER)
     found = [judging.rejected(archive, each, clock, by=by, reason=reason) for each in records]
     judging.bring(root, found)
