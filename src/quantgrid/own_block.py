@@ -1,5 +1,6 @@
 """A block with a program of its own, from the grid file to cells; refusals name file and line."""
 
+import math
 import os
 import re
 import shlex
@@ -218,10 +219,13 @@ class _Reader:
 
 
 def _values(values: Sequence[Scalar]) -> list[Scalar]:
-    return [
-        float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
-        for value in values
-    ]
+    return [_number(value) if isinstance(value, str) else value for value in values]
+
+
+def _number(word: str) -> Scalar:
+    """The number that YAML takes for a word, as `1e-3`; a word where no number is that large."""
+    number = float(word) if _EXPONENT.fullmatch(word) else math.inf
+    return number if math.isfinite(number) else word
 
 
 def _words(given: str | Sequence[Scalar]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ validator: Snakemake its own, the command line `check_schema`.
 """
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,14 @@ def read(root: Path, section: str, name: str, validate: Validate | None) -> Docu
         ConfigRefusal: when it is not there, or not what the schema says.
     """
     refuse_missing(root, section, name, layout.SECTIONS[section])
+    sign = layout.WILDCARDS.get(section)
+    if sign and not re.fullmatch(sign, name):
+        raise ConfigRefusal(
+            f"{name!r} can be no name of a {section}: files are called by it",
+            expected=f"letters, digits, _ and - ({sign})",
+            where=layout.section_file(root, section, name),
+            do="Rename the file.",
+        )
     document = yaml_lines.read(layout.section_file(root, section, name), root=root)
     check(document.data, document.where, layout.schema_file(root, section), validate)
     return document

@@ -265,6 +265,16 @@ def test_grid_lists_the_others_when_missing(root: Path) -> None:
     assert "demo, laws, miniature, own, paper, smoke" in str(refusal.value)
 
 
+@pytest.mark.parametrize("name", ["my grid", "<b>", "a.b"])
+def test_grid_is_refused_when_its_name_can_be_no_file_of_results(copy: Path, name: str) -> None:
+    """Snakemake would say that nobody makes its table, or see a path of its own in it."""
+    files = layout.section_file(copy, "grid", "smoke"), layout.section_file(copy, "grid", name)
+    files[1].write_text(files[0].read_text())
+
+    with pytest.raises(ConfigRefusal, match="can be no name of a grid.*Rename the file"):
+        load_grid(copy, name)
+
+
 MISTAKES = [
     ("seeds: [0]", "seedz: [0]\n    seeds: [0]", "'seedz' is no key here, did you mean 'seeds'", 7),
     ("corpus:", "korpus: x\ncorpus:", "'korpus' is no key here, did you mean 'corpus'", 1),

@@ -64,6 +64,14 @@ def test_number_is_read_when_yaml_takes_it_for_a_text(tmp_path: Path) -> None:
     assert desk.cells()[0].axes == {"lr": 0.001}
 
 
+def test_word_stays_a_word_when_no_number_is_that_large(tmp_path: Path) -> None:
+    """A fingerprint knows no infinity: what looks like one is passed on as it was written."""
+    values = ["1e999", "inf", "nan"]
+    desk = OwnDesk.lay(tmp_path, SUM, {"arguments": "{lr}", "axes": {"lr": values}})
+
+    assert [cell.axes["lr"] for cell in desk.cells()] == values
+
+
 def test_exclusion_leaves_out_when_it_names_an_axis(tmp_path: Path) -> None:
     """Blocks of their own speak the same language."""
     axes = {"lr": [0.1, 0.2], "opt": ["sgd", "adam"]}
