@@ -42,7 +42,7 @@ def read(path: Path, *, root: Path) -> Document:
         OSError: when it is there and cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _text(path, root)
     except FileNotFoundError as error:
         raise ConfigRefusal(
             f"{_name(path, root)} is not there, so this is no working copy",
@@ -54,8 +54,21 @@ def read(path: Path, *, root: Path) -> Document:
 
 def read_list(path: Path, *, root: Path) -> Document:
     """Like `read`, of a file whose top is a list."""
-    text = path.read_text(encoding="utf-8")
-    return parse(text, file=_name(path, root), top=yaml.SequenceNode)
+    return parse(_text(path, root), file=_name(path, root), top=yaml.SequenceNode)
+
+
+def _text(path: Path, root: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigRefusal(
+            "this is no text",
+            expected="UTF-8",
+            seen=f"byte {error.object[error.start]:#x}",
+            where=f"{_name(path, root)}:{line}",
+            do="Save the file as UTF-8.",
+        ) from error
 
 
 def parse(text: str, *, file: str, top: type[yaml.Node] = yaml.MappingNode) -> Document:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quantgrid.errors import ConfigRefusal
-from quantgrid.yaml_lines import parse, read
+from quantgrid.yaml_lines import parse, read, read_list
 
 TEXT = """\
 # a comment
@@ -73,3 +73,16 @@ def test_document_is_refused_when_it_holds_control_characters() -> None:
     """Bytes that YAML forbids are a refusal as well, not a traceback."""
     with pytest.raises(ConfigRefusal, match="this is not YAML"):
         parse("a: \x00", file="x.yaml")
+
+
+def test_file_is_refused_with_its_line_when_it_is_saved_in_another_alphabet(
+    tmp_path: Path,
+) -> None:
+    """An editor of another age: the line is named as for any other mistake."""
+    path = tmp_path / "grid.yaml"
+    path.write_bytes("a: 1\n# gr\xfcn\n".encode("latin-1"))
+
+    with pytest.raises(ConfigRefusal, match=r"UTF-8; seen byte 0xfc \(grid\.yaml:2\)"):
+        read(path, root=tmp_path)
+    with pytest.raises(ConfigRefusal, match=r"grid\.yaml:2"):
+        read_list(path, root=tmp_path)
