@@ -14,6 +14,7 @@ _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ERO
 _OF_A_PERSON = {
     errno.EACCES,
     errno.EPERM,
+    errno.EEXIST,
     errno.EISDIR,
     errno.ENOTDIR,
     errno.ENAMETOOLONG,

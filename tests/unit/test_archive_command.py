@@ -238,6 +238,20 @@ def test_verify_is_a_fault_when_the_archive_cannot_be_read(copy: Path, call: Cal
 # -- forget ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("place", ["", ".", "archive/inner", "notes"])
+def test_copy_is_refused_when_its_folder_is_not_its_own(copy: Path, call: Call, place: str) -> None:
+    """An empty variable of a shell means the working copy itself."""
+    (copy / "notes").mkdir()
+    (copy / "notes" / "a.md").touch()
+    before = tree(copy)
+
+    done = call("copy", place)
+
+    assert done.returncode == 78, done.stderr
+    assert "needs a folder of its own" in done.stderr
+    assert tree(copy) == before
+
+
 def test_forget_only_lists_when_not_told_yes(copy: Path, call: Call) -> None:
     """Without --yes nothing is removed, and it is said how."""
     path = _receipt(copy, "lost")

@@ -191,6 +191,18 @@ def test_proposal_can_be_typed_when_a_part_fits(
     assert facts["proposal"]["select"] in said
 
 
+@pytest.mark.parametrize("wrong", [["--max-usd", "nan"], ["--max-usd=-1"], ["--money", "{bad"]])
+def test_budget_is_no_number_when_money_is_mistyped(
+    root: Path, capsys: pytest.CaptureFixture[str], wrong: list[str]
+) -> None:
+    """The option is named, as for every other one."""
+    with pytest.raises(SystemExit) as caught:
+        dispatch(["budget", "--root", str(root), *wrong])
+
+    assert caught.value.code == 2
+    assert f"argument {wrong[0].partition('=')[0]}:" in capsys.readouterr().err
+
+
 def test_price_is_seen_when_it_changes(root: Path, tmp_path: Path, smoke: Lineage) -> None:
     """Twice the price is twice the dollars, and the hours stay."""
     found = budget_of(root, tmp_path, smoke, max_usd_per_grid=1)

@@ -148,7 +148,8 @@ def test_entry_says_what_it_can_when_the_terminal_is_poor(
 
 
 @pytest.mark.parametrize(
-    "number", [errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG]
+    "number",
+    [errno.EACCES, errno.EPERM, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG],
 )
 def test_entry_tells_a_command_from_a_script_when_a_file_is_not_its_own(
     capsys: pytest.CaptureFixture[str], number: int

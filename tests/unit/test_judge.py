@@ -298,6 +298,8 @@ def test_rejection_is_one_line_of_text_when_it_was_typed_as_something_else(copie
     """Half a letter, told for ever, would let every later table and page fail."""
     options = ["--root", str(PROJECT), "--archive", "archive"]
 
+    with pytest.raises(ConfigRefusal, match="at most 500 letters; seen 501"):
+        dispatch(["reject", BASE, "--reason", "x" * 501, "--by", "ann", *options])
     with pytest.raises(ConfigRefusal, match="is no text"):
         dispatch(["reject", BASE, "--reason", "gr\udcfcn", "--by", "ann", *options])
     with pytest.raises(ConfigRefusal, match="is no text"):

@@ -9,7 +9,7 @@ from quantgrid import atomic, judging, layout, receipts, verdicts, workspace
 from quantgrid.archive import Archive, bulk, waiting
 from quantgrid.archive.record import Record
 from quantgrid.clock import SystemClock
-from quantgrid.errors import DataFault
+from quantgrid.errors import ConfigRefusal, DataFault
 from quantgrid.lineage import Science, trace
 from quantgrid.load import Settings, load_grid
 from quantgrid.select import choose
@@ -72,6 +72,7 @@ def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     """Copy the archive to another place, with its identity."""
     root = Path.cwd()
     target = Archive(open_store(_with_endpoint(options.to, settings), root))
+    _refuse_place(archive, target)
     number = 0
     with workspace.attempt(root, SystemClock()) as scratch:  # jobs read from the cache
         for number, _ in enumerate(bulk.copy(archive, target, scratch), start=1):
@@ -81,6 +82,28 @@ def copy(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     line = f"copied {counted(number, 'record')} to {said['to']}: archive {said['archive']}"
     print(json.dumps(said, indent=2) if options.json else line)
     return 0
+
+
+def _refuse_place(archive: Archive, target: Archive) -> None:
+    """Refuse a folder where a copy would lie within its archive, or among files of other things.
+
+    Raises:
+        ConfigRefusal: naming it.
+    """
+    if target.store.is_remote:
+        return
+    place = Path(target.store.address).resolve()
+    is_within = (
+        not archive.store.is_remote and Path(archive.store.address).resolve() in place.parents
+    )
+    others = list(place.glob("[!.]*")) if target.find_identity() is None else []
+    if is_within or others:
+        raise ConfigRefusal(
+            "a copy of an archive needs a folder of its own",
+            expected="an empty folder, a new one, or an archive that is gone on with",
+            seen="a folder of this archive" if is_within else f"{others[0].name} in it",
+            where=place,
+        )
 
 
 def _with_endpoint(address: str, settings: Settings) -> str:

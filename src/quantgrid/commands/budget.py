@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--also", action="append", help="archive to read from as well")
     parser.add_argument("--archive-id", help="id that the archive must have")
     parser.add_argument("--volume", help="folder of the volume")
-    parser.add_argument("--money", help="the section `money`, as JSON")
+    parser.add_argument("--money", type=json.loads, help="the section `money`, as JSON")
     parser.add_argument("--device", help="price and guesses of another device of config/devices")
     parser.add_argument("--max-usd", type=_dollars, help="dollars; the cap of the grid by default")
     parser.add_argument("--probed", action="store_true", help="refuse to guess what is not probed")
@@ -65,7 +65,7 @@ def _settings(options: argparse.Namespace, root: Path) -> Settings:
     names = ("grid", "select", "platform", "archive", "archive_id", "volume")
     asked: dict[str, Any] = {name: getattr(options, name) for name in names}
     asked["archives"] = options.also
-    asked["money"] = json.loads(options.money) if options.money else None
+    asked["money"] = options.money
     if options.archive and options.archive_id is None:
         asked["archive_id"] = ""  # another archive than the configured one has another id
     settings = load_settings(root, asked)

@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _table(root: Path, name: str) -> dict[str, comparing.Row]:
     path = Path(name)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():  # a pipe of `git show` is a table as well
         path = root / layout.TABLE.format(grid=name)
     try:
         text = path.read_text(encoding="utf-8")

@@ -13,6 +13,8 @@ from quantgrid.errors import ConfigRefusal
 from quantgrid.load import load_settings
 from quantgrid.wording import agreeing
 
+_MOST = 500
+
 HELP = "reject a result for a reason: it leaves table, plots and averages"
 
 
@@ -40,6 +42,13 @@ def main(options: argparse.Namespace) -> int:
     by, reason = _line(options.by or _who()), _line(options.reason)
     if not reason:
         raise ConfigRefusal("a rejection needs a reason", do="Say why, for whoever reads it later.")
+    if len(reason) > _MOST:
+        raise ConfigRefusal(
+            "a rejection's reason is one sentence, in table and page for ever",
+            expected=f"at most {_MOST} letters",
+            seen=len(reason),
+            do="Write the rest into a document.",
+        )
     root, clock = Path.cwd(), SystemClock()
     asked = {"archive": options.archive}
     archive = opened.of(load_settings(options.root.absolute(), asked), root)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,12 @@ def test_diff_prints_both_forms_when_called(
     text = capsys.readouterr().out
     assert dispatch(["diff", *names, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
+    ours, theirs = os.pipe()  # as `<(git show HEAD~3:results/demo.csv)` gives
+    os.write(theirs, Path(names[1]).read_bytes())
+    os.close(theirs)
+    assert dispatch(["diff", names[1], f"/dev/fd/{ours}"]) == 0
+    os.close(ours)
+    assert "1 with equal loss" in capsys.readouterr().out
     with pytest.raises(ConfigRefusal, match="no table to compare"):
         dispatch(["diff", "demo", names[0], "--root", str(tmp_path)])
 
