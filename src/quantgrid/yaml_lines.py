@@ -38,8 +38,8 @@ def read(path: Path, *, root: Path) -> Document:
     """Read a YAML file whose top is a mapping.
 
     Raises:
-        ConfigRefusal: when it is not YAML, holds a key twice, or is no mapping.
-        OSError: when it is there and cannot be read.
+        ConfigRefusal: when it is not YAML, holds a key twice, is no mapping, or nobody may read it.
+        OSError: when its disk does not give it.
     """
     try:
         text = _text(path, root)
@@ -60,6 +60,10 @@ def read_list(path: Path, *, root: Path) -> Document:
 def _text(path: Path, root: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except (PermissionError, IsADirectoryError) as error:
+        raise ConfigRefusal(
+            "this file cannot be read", seen=error.strerror, where=_name(path, root)
+        ) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigRefusal(

@@ -75,6 +75,14 @@ def test_document_is_refused_when_it_holds_control_characters() -> None:
         parse("a: \x00", file="x.yaml")
 
 
+def test_file_is_refused_when_nobody_can_read_it(tmp_path: Path) -> None:
+    """A folder of its name, or a file of somebody else."""
+    (tmp_path / "grid.yaml").mkdir()
+
+    with pytest.raises(ConfigRefusal, match=r"cannot be read; seen Is a directory \(grid\.yaml\)"):
+        read(tmp_path / "grid.yaml", root=tmp_path)
+
+
 def test_file_is_refused_with_its_line_when_it_is_saved_in_another_alphabet(
     tmp_path: Path,
 ) -> None:

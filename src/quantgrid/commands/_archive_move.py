@@ -96,12 +96,13 @@ def _refuse_place(archive: Archive, target: Archive) -> None:
     is_within = (
         not archive.store.is_remote and Path(archive.store.address).resolve() in place.parents
     )
-    others = list(place.glob("[!.]*")) if target.find_identity() is None else []
+    there = place.iterdir() if place.is_dir() and target.find_identity() is None else ()
+    others = [each.name for each in there if not each.name.startswith(".")]
     if is_within or others:
         raise ConfigRefusal(
             "a copy of an archive needs a folder of its own",
             expected="an empty folder, a new one, or an archive that is gone on with",
-            seen="a folder of this archive" if is_within else f"{others[0].name} in it",
+            seen="a folder of this archive" if is_within else f"{min(others)} in it",
             where=place,
         )
 
