@@ -13,6 +13,9 @@ from quantgrid.errors import ArchiveRefusal, ConfigRefusal, DataFault, PlatformF
 from quantgrid.verdicts import Said, Verdict, Word
 from quantgrid.wording import counted, meant
 
+_SKEW_S = 60.0
+"""A table so much newer than a verdict that was just published was not made meanwhile."""
+
 
 def verdict_on(archive: Archive, record: Record, clock: Clock) -> Verdict:
     """The verdict that counts; one of this judge is appended where an older one or none did.
@@ -136,7 +139,22 @@ def bring(root: Path, records: Iterable[Record]) -> None:
     found = list(records)
     for record in found:
         publish(_result(root, str(record["cell"])), record)
+    if found:
+        _outdate(root, verdicts.beside(_result(root, str(found[-1]["cell"]))))
     ledger.enter_all(root / layout.LEDGER, root / layout.LEDGER_LOCK, found)
+
+
+def _outdate(root: Path, verdict: Path) -> None:
+    """Remove tables and pages of the future: Snakemake would take them for newer than a verdict.
+
+    A clock that was ahead made them, of this machine before it was set or of another one; the
+    rejected cell would stay in them for good.
+    """
+    now_s = verdict.stat().st_mtime
+    for table in root.glob(layout.TABLE.format(grid="*")):
+        for path in (table, root / layout.PAGE.format(grid=table.stem)):
+            if path.is_file() and path.stat().st_mtime > now_s + _SKEW_S:
+                path.unlink(missing_ok=True)
 
 
 def _cell(result: Path) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +233,23 @@ def test_rejection_counts_when_a_judge_spoke_after_it(copied: Path, tmp_path: Pa
 
     assert found is not None
     assert found["reason"] == "half there"
+
+
+def test_rejection_reaches_the_table_when_a_clock_was_ahead(copied: Path) -> None:
+    """Snakemake makes nothing anew that is newer than what it is made from; others stay."""
+    names = {name: copied / layout.TABLE.format(grid=name) for name in ("ahead", "demo")}
+    page = copied / layout.PAGE.format(grid="ahead")
+    for path in (*names.values(), page):
+        path.touch()
+    for path in (names["ahead"], page):
+        os.utime(path, (4e9, 4e9))
+
+    options = ("--root", str(PROJECT), "--archive", str(copied / "archive"))
+    _call("reject", BASE, "--reason", "wrong optimiser", "--by", "ann", *options)
+
+    assert not names["ahead"].exists()
+    assert not page.exists()
+    assert names["demo"].exists()
 
 
 def test_verdicts_are_copied_when_an_archive_is(copied: Path, tmp_path: Path) -> None:
