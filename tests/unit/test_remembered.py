@@ -7,9 +7,11 @@ import pytest
 from core_parts import CELL, MAKE, Desk, job_of, stage
 from quantgrid import failures, layout
 from quantgrid.diagnosis import Diagnosis
-from quantgrid.errors import CorpusRefusal, PlatformFault, Refusal
+from quantgrid.errors import ConfigRefusal, CorpusRefusal, FailureClass, PlatformFault, Refusal
+from quantgrid.main import dispatch
 from quantgrid.remembered import Remembered
 from quantgrid.store.folder import FolderStore
+from working_copy import PROJECT
 
 WEIGHTS = stage("quantise", "weights")
 JOB = job_of(WEIGHTS)
@@ -112,3 +114,22 @@ def test_remembered_refusal_is_told_in_one_sentence(tmp_path: Path) -> None:
         f"Make it again. Then `quantgrid retry {CELL}` lets it be tried again; "
         f"`quantgrid why {CELL}` tells more."
     )
+
+
+def test_retry_names_what_there_is_when_it_is_misspelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cells as they are typed, and classes as failures have them."""
+    monkeypatch.chdir(tmp_path)
+    told = Diagnosis("import", FailureClass.CODE, "ImportError", "no module", ())
+    for cell in ("a0/none", "b0/none"):  # each with its own fingerprint
+        facts = {"cell": cell, "stage": "qat", "fingerprint": cell[0] * 64}
+        failures.keep(tmp_path, failures.failure_of(told, **facts))
+    options = ["--root", str(PROJECT), "--archive", str(tmp_path / "archive")]
+
+    with pytest.raises(ConfigRefusal, match="expected a0/none, b0/none"):
+        dispatch(["retry", "c0/none", *options])
+    with pytest.raises(SystemExit):
+        dispatch(["retry", "--class", "cod", *options])
+
+    assert "invalid choice: 'cod'" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from quantgrid.errors import ConfigRefusal
+from quantgrid.errors import ConfigRefusal, FailureClass
 from quantgrid.failures import Failure
 from quantgrid.load import load_settings
 from quantgrid.remembered import Remembered
@@ -20,7 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all that failed, here or elsewhere")
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument("--archive", help="address; that of config/config.yaml by default")
-    parser.add_argument("--class", dest="of", metavar="CLASS", help="only failures of a class")
+    classes = [str(each) for each in FailureClass]
+    parser.add_argument("--class", dest="of", choices=classes, help="only failures of a class")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -60,7 +61,7 @@ def _chosen(found: list[Failure], options: argparse.Namespace) -> list[Failure]:
     if unknown:
         raise ConfigRefusal(
             f"{', '.join(sorted(unknown))} did not fail, here or in another clone",
-            expected=sorted({failure["cell"] for failure in found}) or "no failure at all",
+            expected=", ".join(sorted({f["cell"] for f in found})) or "no failure at all",
             do="`quantgrid why CELL` tells what is known of a cell.",
         )
     return [
