@@ -1,5 +1,6 @@
 """What is refused of a call: its place, its options, a configuration that is no YAML."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,31 @@ def refuse_unnamed(root: Path, code: Path, *, is_named: bool) -> None:
             do="Change into that folder; "
             "`--directory .` keeps archive, volume and results of a second working copy here.",
         )
+
+
+def foreign_profiles(named: Iterable[tuple[str, Path]], code: Path) -> list[str]:
+    """One sentence for each profile that belongs to another working copy.
+
+    `snakemake --profile local` follows a link in the user's folder, which has room for one copy:
+    in a second one its settings, such as cores and the platform, would silently be the first's.
+
+    Args:
+        named: What was typed, and the folder that Snakemake found for it.
+        code: The folder of the Snakefile.
+    """
+    found = [(typed, folder.resolve()) for typed, folder in named]
+    return [
+        f"profile {typed} is that of {folder.parent.parent}, not of this working copy: "
+        f"use `--profile {_own(folder.name, code)}`"
+        for typed, folder in found
+        if folder.parent.parent != code and (folder.parent.parent / layout.CONFIG).is_file()
+    ]
+
+
+def _own(name: str, code: Path) -> str:
+    """The profile of a name in the folder of the Snakefile, as it is typed here."""
+    relative = layout.profile(name)
+    return relative if Path.cwd() == code else str(code / relative)
 
 
 def refuse_partial_files(execution: Any) -> None:

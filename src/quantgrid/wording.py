@@ -99,6 +99,13 @@ def call(arguments: Sequence[str]) -> list[str]:
     return ["snakemake" if program.endswith(".py") else program, *arguments[1:]]
 
 
+def profiles(command: Sequence[str]) -> list[str]:
+    """The profiles that a call of Snakemake names, as they are typed; the last option counts."""
+    places = [at for at, word in enumerate(command) if word.partition("=")[0] == "--profile"]
+    given = _option("--profile", command[places[-1] :]) if places else []
+    return [word.removeprefix("--profile=") for word in given if word != "--profile"]
+
+
 def _option(name: str, command: Sequence[str]) -> list[str]:
     """An option of a command with its values; empty when it was not given."""
     if name not in command:

@@ -5,6 +5,7 @@ machines parse the same Snakefile without index and network: every input functio
 and the wildcards carry the fingerprints, so that the job exists all the same.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.lines import Lines
 from quantgrid.load import Platform, Settings, load_grid, load_platform, load_settings
 from quantgrid.pace import asked
-from quantgrid.place import refuse_early, refuse_partial_files
+from quantgrid.place import foreign_profiles, refuse_early, refuse_partial_files
 from quantgrid.plan import Plan, State, refuse_unwritten
 from quantgrid.planning import make_plan, told
 from quantgrid.rental import reach
@@ -32,7 +33,7 @@ from quantgrid.screens import Screens
 from quantgrid.select import AnyCell
 from quantgrid.spec import BASE
 from quantgrid.targets import Targets, result
-from quantgrid.wording import meant
+from quantgrid.wording import meant, profiles
 
 Wildcards = Any
 
@@ -91,7 +92,8 @@ class Workflow:
         plan = make_plan(settings, lineage, root) if is_main else None
         platform = load_platform(code, settings.platform, validate=_validate)
         if plan:
-            print(told(plan, root / settings.volume, platform), file=sys.stderr, flush=True)
+            said = [told(plan, root / settings.volume, platform), *_of_profiles(code)]
+            print("\n".join(said), file=sys.stderr, flush=True)
             terminal.announce(terminal.Grid(grid.name, len(plan.wanted), plan.num_current))
         if platform.rented is not None:
             reach.refuse_unreachable(facts_of(platform), settings.archive)
@@ -334,6 +336,16 @@ def stop(error: QuantgridError) -> NoReturn:
     """Tell a person why Snakemake stops here, without a traceback, and with the right exit code."""
     print(error, file=sys.stderr, flush=True)
     raise SystemExit(error.exit_code)
+
+
+def _of_profiles(code: Path) -> list[str]:
+    """What a person should know of the profiles of this call, found where Snakemake finds them."""
+    from snakemake.cli import get_profile_dir
+
+    usual = os.environ.get("SNAKEMAKE_PROFILE")
+    typed = profiles(sys.argv) or ([usual] if usual else [])
+    found = [(each, where[0]) for each in typed if (where := get_profile_dir(each))]
+    return foreign_profiles(found, code)
 
 
 def _validate(data: Any, schema: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from quantgrid import layout
 from quantgrid.errors import ConfigRefusal
-from quantgrid.place import refuse_unnamed, refuse_unreadable
+from quantgrid.place import foreign_profiles, refuse_unnamed, refuse_unreadable
 
 
 def test_second_working_copy_is_refused_when_it_is_not_named(tmp_path: Path) -> None:
@@ -33,3 +33,23 @@ def test_configuration_is_refused_when_it_is_no_yaml(tmp_path: Path) -> None:
     with pytest.raises(ConfigRefusal) as caught:
         refuse_unreadable(tmp_path)
     assert str(caught.value.where) in {f"{layout.CONFIG}:2", f"{layout.CONFIG}:3"}
+
+
+def test_profile_is_told_when_it_is_of_another_working_copy(tmp_path: Path) -> None:
+    """A link that leads there is seen through; this copy's, and a person's own, say nothing."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for copy in (mine, other):
+        (copy / "profiles" / "local").mkdir(parents=True)
+        (copy / layout.CONFIG).parent.mkdir()
+        (copy / layout.CONFIG).touch()
+    own, theirs, person = (tmp_path / name for name in ("own", "theirs", "person"))
+    own.symlink_to(mine / "profiles" / "local")
+    theirs.symlink_to(other / "profiles" / "local")
+    person.mkdir()
+
+    (told,) = foreign_profiles([("a", own), ("local", theirs), ("c", person)], mine)
+
+    assert told == (
+        f"profile local is that of {other}, not of this working copy: "
+        f"use `--profile {mine}/profiles/local`"
+    )

@@ -14,6 +14,7 @@ from quantgrid.wording import (
     counted,
     first_word,
     next_step,
+    profiles,
     with_command,
     wrapped,
 )
@@ -36,6 +37,20 @@ def test_noun_and_verb_agree_with_their_number(number: int, told: str) -> None:
 def test_plural_is_told_when_it_is_not_made_with_s() -> None:
     """Of a noun that changes otherwise."""
     assert [counted(number, "loss", "losses") for number in (1, 2)] == ["1 loss", "2 losses"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("snakemake -n", []),
+        ("snakemake --profile local lab -n a.json", ["local", "lab"]),
+        ("snakemake --profile=local -n", ["local"]),
+        ("snakemake --profile local -n --profile lab", ["lab"]),
+    ],
+)
+def test_profiles_are_those_that_snakemake_takes(typed: str, named: list[str]) -> None:
+    """Of several options the last one counts, as for Snakemake."""
+    assert profiles(typed.split()) == named
 
 
 @pytest.mark.parametrize("kind", [Refusal, CorpusRefusal, DataFault, Alarm])

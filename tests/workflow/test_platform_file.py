@@ -1,4 +1,4 @@
-"""What the file of a platform says holds for every job, also when `--config platform=` names it."""
+"""What the file of a platform says holds for every job; a profile is told whose it is."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from quantgrid.load import load_platform
 from s3_server import free_ports
-from working_copy import WorkingCopy, lay
+from working_copy import PROJECT, WorkingCopy, lay
 
 
 @pytest.fixture
@@ -55,3 +55,17 @@ def test_platform_tells_its_jobs_all_that_it_limits(copy: WorkingCopy) -> None:
         "--clock-factor": 120,
         "--hold-ttl-s": 120,
     }
+
+
+def test_plan_names_the_copy_whose_profile_is_taken(
+    fresh: WorkingCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's folder has room for one copy's profile; any other copy is told whose it is."""
+    link = tmp_path / "snakemake" / "local"
+    link.parent.mkdir()
+    link.symlink_to(PROJECT / "profiles" / "local")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    told = f"profile local is that of {PROJECT}, not of this working copy: "
+
+    assert f"{told}use `--profile profiles/local`\n" in fresh.look("--profile", "local").text

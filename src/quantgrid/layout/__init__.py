@@ -344,7 +344,7 @@ STATE = "state"
 
 
 def shard_name(index: int) -> str:
-    """The file name of a training shard."""
+    """A training shard, as in `volume/corpora/shakespeare-0123456789abcdef/shard-00000.npy`."""
     return f"shard-{index:05d}.npy"
 
 
