@@ -161,9 +161,20 @@ def _what_next(seen: Standing) -> list[str]:
     log = [f"log       {seen.log.relative_to(seen.root)}"] if seen.log else []
     if seen.state in {State.RUNS, State.HALTED}:
         return [*log, "look on   quantgrid attach", "end it    quantgrid stop"]
+    if _is_done(seen):
+        return [*log, "next      nothing: all that it was asked for is done"]
     if seen.state in {State.ENDED, State.DIED} and seen.holder:
         return [*log, f"start     {again(seen.holder.arguments)}"]
     return log
+
+
+def _is_done(seen: Standing) -> bool:
+    """Whether it ended with every cell and every job done; the same call would do nothing."""
+    if seen.state is not State.ENDED or not seen.now:
+        return False
+    whole = overview(seen)
+    are_made = (whole.cells_done, whole.jobs_done) == (whole.cells, whole.jobs)
+    return are_made and not whole.failed
 
 
 def again(arguments: tuple[str, ...]) -> str:

@@ -86,6 +86,16 @@ def test_job_that_was_stopped_is_not_called_failed(tmp_path: Path) -> None:
     assert "failed    " not in text
 
 
+@pytest.mark.parametrize("left", [{}, {"cells_done": 7}, {"jobs_done": 8}, {"failed": 1}])
+def test_start_is_offered_when_something_is_left(tmp_path: Path, left: dict[str, int]) -> None:
+    """A grid that is finished has no next command; one that lacks a cell or a job has."""
+    made = {"cells_done": 8, "cells": 8, "jobs_done": 9, "jobs": 9, "failed": 0, "failures": []}
+    lines = outlook.lines(_standing(tmp_path, State.ENDED, **{**made, **left}))
+
+    done = "next      nothing: all that it was asked for is done"
+    assert lines[-1] == ("start     quantgrid launch" if left else done)
+
+
 @pytest.mark.parametrize(
     ("arguments", "command"),
     [

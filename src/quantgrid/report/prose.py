@@ -128,15 +128,15 @@ def _reach(cell: Measured, grid: Grid, names: Names) -> str:
     at = fit[0].num_tokens
     seeds = len(grid.seeds_of(cell.family, at, cell.variant))
     sentence = (
-        f"{names[cell.variant]} is last within {TOLERANCE_NATS:g} nats at {tokens(at)} tokens "
-        f"({len(fit)} of {seeds} seeds)"
+        f"{tokens(at)} tokens is the largest budget at which {names[cell.variant]} is within "
+        f"{TOLERANCE_NATS:g} nats ({len(fit)} of {seeds} seeds)"
     )
     end = find_smallest(cells_at(grid, cell.family, last))
     if end is None:
-        return f"{sentence}; at {tokens(last)}, the largest budget, no form is."
+        return f"{sentence}; at {tokens(last)}, the largest of the grid, no form is."
     return (
-        f"{sentence}; at {tokens(last)}, the largest budget, the smallest is "
-        f"{names[end.cell.variant]}: {grouped(end.size_bytes)} bytes, "
+        f"{sentence}; at {tokens(last)}, the largest of the grid, the smallest is seed "
+        f"{end.cell.seed} of {names[end.cell.variant]}: {grouped(end.size_bytes)} bytes, "
         f"{with_error(damage([end.cell]))} above its base."
     )
 
