@@ -5,6 +5,7 @@ with noise per sequence, seed and form; below 400 k tokens the order of the form
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,30 @@ def demo_records(
                     cell = _cell(model, budget, num_tokens, seed, form, sequences)
                     delta_S = _damage(level, exponent, num_tokens, sequences, random)
                     records[cell.id] = body(cell, base_S, delta_S)
+    return records
+
+
+def crowded_records(cells: Iterable[Cell], *, sequences: int = 24) -> dict[str, dict[str, Any]]:
+    """Bodies of the records of declared cells, by id: every form has a damage of its own.
+
+    Groups count in sizes, so that a grid of many forms has many sizes.
+    """
+    random = np.random.default_rng(7)
+    offsets_S = random.normal(0, 0.25, sequences)
+    bases: dict[str, Any] = {}
+    records = {}
+    for cell in cells:
+        form, model, num_tokens = cell.form, cell.trunk.model, cell.num_tokens
+        if cell.base not in bases:
+            bases[cell.base] = _base_losses(model, num_tokens, offsets_S, random)
+        level = 0.0 if form.method == "none" else 10 ** -(1 + int(digest(cell.variant), 16) % 7 / 2)
+        delta_S = _damage(level, 0.3, num_tokens, sequences, random)
+        record = body(
+            replace(cell, evaluation=Evaluation(sequences=sequences)), bases[cell.base], delta_S
+        )
+        size = record["weights"]["results"]["size"]
+        size["packed_bytes"] += form.group if isinstance(form.group, int) else 0
+        records[cell.id] = record
     return records
 
 

@@ -119,6 +119,20 @@ def _least(grid: Grid, family: str, variants: list[str], budgets: list[int]) -> 
     )
 
 
+def extremes(grid: Grid, family: str) -> set[str]:
+    """The forms that lose least and most at each width.
+
+    Asked at the largest budget of the width, and where the most of its forms were measured.
+    """
+    found: set[str] = set()
+    for variants in _variants_by_width(grid):
+        budgets = sorted({b for v in variants for b in grid.budgets(family, v)})
+        rankings = [_ranking(grid, family, variants, num_tokens) for num_tokens in budgets]
+        for ranking in (*rankings[-1:], max(rankings, key=len, default=[])):
+            found |= {*ranking[:1], *ranking[-1:]}
+    return found
+
+
 def _ranking(grid: Grid, family: str, variants: list[str], num_tokens: int) -> list[str]:
     """Variants that were averaged at a budget, least damage first."""
     means = {

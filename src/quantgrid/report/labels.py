@@ -9,9 +9,16 @@ from quantgrid.spec import Form
 
 def form_labels(forms: Mapping[str, Form]) -> dict[str, str]:
     """Short names by variant id; a variant whose short name is not its own keeps its id."""
-    short = {variant: _short(form) for variant, form in forms.items()}
+    short = _told_apart({variant: _short(form) for variant, form in forms.items()}, forms)
     counts = Counter(short.values())
     return {variant: name if counts[name] == 1 else variant for variant, name in short.items()}
+
+
+def _told_apart(names: Mapping[str, str], forms: Mapping[str, Form]) -> dict[str, str]:
+    """Names with the start of training where two forms differ by that."""
+    counts = Counter(names.values())
+    started = {v: counts[name] > 1 and forms[v].start != "cooldown" for v, name in names.items()}
+    return {v: f"{name} {forms[v].start}" if started[v] else name for v, name in names.items()}
 
 
 def family_labels(families: Sequence[str]) -> dict[str, str]:
@@ -22,10 +29,15 @@ def family_labels(families: Sequence[str]) -> dict[str, str]:
 
 def width_label(form: Form) -> str:
     """`3 bits`, `ternary`."""
-    weight = f"{form.bits} bits" if isinstance(form.bits, int) else form.bits
+    weight = weight_label(form) if form.bits is not None else None
     activation = form.activation_bits and f"activations {form.activation_bits} bits"
     cache = form.kv_bits and f"cache {form.kv_bits} bits"
     return ", ".join(part for part in (weight, activation, cache) if part) or "unquantised"
+
+
+def weight_label(form: Form) -> str:
+    """`3 bits`, `ternary`, or `base` for weights that are left as they are."""
+    return f"{form.bits} bits" if isinstance(form.bits, int) else form.bits or "base"
 
 
 def tokens(count: float) -> str:

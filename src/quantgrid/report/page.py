@@ -177,7 +177,7 @@ def _of_models(
         has_valid=has_valid,
         **_headline(grid),
         **_sections(sections.named(grid), laws),
-        figures=[_figure(drawing) for drawing in drawings],
+        figures=[_figure(drawing, grid) for drawing in drawings],
         headline=HEADLINE,
         shown=SHOWN,
         rows=_rows(table, grid),
@@ -290,12 +290,12 @@ def _headline(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _figure(drawing: Drawing) -> dict[str, str]:
+def _figure(drawing: Drawing, grid: Grid) -> dict[str, str]:
     plot = drawing.plot
     return {
         "name": plot.name,
         "title": plot.title,
-        "caption": plot.caption,
+        "caption": plot.caption(grid),
         "wide": _inline(drawing.wide, f"{plot.name}-wide-"),
         "narrow": _inline(drawing.narrow, f"{plot.name}-narrow-"),
     }

@@ -6,10 +6,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from quantgrid.report import answers, labels, plots, prose
+from quantgrid.report import answers, labels, prose
 from quantgrid.report import laws as published
 from quantgrid.report.records import Grid
-from quantgrid.report.stats import Z_THRESHOLD, Estimate, damage
+from quantgrid.report.stats import Z_THRESHOLD, Estimate, damage, mean_loss
+from quantgrid.report.table import mean_bits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -226,7 +227,7 @@ def _forms_sheet(of: Named, family: str) -> Sheet:
         if form.method != "none" and grid.budgets(family, variant)
     ]
     bases = [grid.seeds_of(family, num_tokens, "none") for num_tokens in budgets]
-    losses = [labels.nats(plots.mean_loss(cells)) if cells else "" for cells in bases]
+    losses = [labels.nats(mean_loss(cells)) if cells else "" for cells in bases]
     rows.append(_entries("base: its loss", _real_bits(grid, family, "none"), *losses))
     return Sheet(f"Damage of every form, {of.families[family]}", heads, rows)
 
@@ -287,7 +288,7 @@ def _law_row(row: Mapping[str, str], of: Named) -> dict[str, str]:
 
 def _real_bits(grid: Grid, family: str, variant: str) -> str:
     cells = [c for c in grid.cells if (c.family, c.variant) == (family, variant)]
-    bits = plots.mean_bits(cells)
+    bits = mean_bits(cells)
     return labels.real_bits(bits) if bits else ""
 
 

@@ -75,6 +75,11 @@ def find_contrast(left: Sequence[Measured], right: Sequence[Measured]) -> Estima
     return estimate([one.delta - other.delta for one, other in pairs])
 
 
+def mean_loss(cells: Sequence[Measured]) -> float:
+    """Validation loss in nats per token, mean over cells."""
+    return float(np.mean([cell.losses.mean() for cell in cells]))
+
+
 def spread(values: Sequence[float]) -> float:
     """Standard deviation over seeds; 0 for a single one."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -63,6 +63,11 @@ def documentation() -> str:
 def size_of(cell: Measured, field: str) -> float | None:
     """A field of what the cell's weights weigh, or None when its record does not say."""
     return _size(cell.record, field)
+
+
+def mean_bits(cells: Sequence[Measured]) -> float:
+    """Mean bits per weight; 0 when a record does not say."""
+    return sum(size_of(cell, "bits_per_weight") or 0 for cell in cells) / len(cells)
 
 
 def total_bytes(cell: Measured) -> int | None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from quantgrid.load import load_grid
 from quantgrid.report.records import Grid, Wanted, read_grid, read_wanted
-from report_records import write_demo
+from report_records import crowded_records, write_demo, write_grid
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,15 @@ def wanted(demo_files: tuple[Path, Path]) -> Wanted:
 def demo(wanted: Wanted, demo_files: tuple[Path, Path]) -> Grid:
     """The demo grid."""
     return read_grid(wanted, demo_files[1])
+
+
+@pytest.fixture(scope="session")
+def crowded(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    """Two models of the large grid with all their forms, a seed of each."""
+    cells = [
+        cell
+        for cell in load_grid(root, "paper").cells
+        if cell.trunk.model.name in {"n1", "n10"} and cell.trunk.seed == 0
+    ]
+    wanted, results = write_grid(tmp_path_factory.mktemp("crowded"), crowded_records(cells))
+    return read_grid(read_wanted(wanted), results)

@@ -2,15 +2,24 @@
 
 import re
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from itertools import combinations, pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from quantgrid import layout
-from quantgrid.report.canvas import NARROW, WIDE, Size, apart, budget_colours
-from quantgrid.report.plots import PLOTS, Plot, lanes_of, svg
+from quantgrid.forms import METHODS
+from quantgrid.report import labels, looks
+from quantgrid.report.canvas import NARROW, WIDE, Size, budget_colours
+from quantgrid.report.lettering import apart
+from quantgrid.report.plot_size import lanes_of
+from quantgrid.report.plots import PLOTS, Plot, drawn, svg
 from quantgrid.report.records import Grid
 from quantgrid.report.table import total_bytes
 
@@ -71,6 +80,92 @@ def test_widths_and_budgets_are_named_when_the_plot_is_narrow(demo: Grid) -> Non
         texts(svg(PLOTS[2], demo, NARROW))
     )
     assert {"(0.9)", "(15.0)"} <= set(texts(svg(PLOTS[1], demo, NARROW)))
+
+
+class _Reader(RendererAgg):  # type: ignore[misc]
+    """Draws nothing that is looked at, and keeps the place of every text that is drawn."""
+
+    def __init__(self, figure: Figure) -> None:
+        super().__init__(*figure.bbox.size, figure.dpi)
+        self.seen: dict[str, Bbox] = {}
+
+    def draw_text(
+        self, _gc: Any, x: float, y: float, s: str, prop: Any, angle: float, **_: Any
+    ) -> None:
+        """Keep a line of text: its place is that of the left end of its base line."""
+        width, height, descent = self.get_text_width_height_descent(s, prop, ismath=False)
+        left, base = x, self.height - y
+        low, high = base - descent, base - descent + height
+        box = (left, low, left + width, high)
+        if angle:
+            assert angle == 90
+            box = (x - height + descent, base, x + descent, base + width)
+        self.seen[f"{s} at {left:.0f} {base:.0f}"] = Bbox.from_extents(*box)
+
+
+def written(figure: Figure) -> dict[str, Bbox]:
+    """Every text that a figure shows, with its place."""
+    reader = _Reader(figure)
+    figure.draw(reader)
+    return reader.seen
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.name)
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("grid", ["demo", "crowded"])
+def test_no_text_covers_another_or_leaves_the_figure(
+    request: pytest.FixtureRequest, grid: str, plot: Plot, size: Size
+) -> None:
+    """With six forms, and with forty of each of two models."""
+    with drawn(plot, request.getfixturevalue(grid), size) as figure:
+        texts, edge = written(figure), figure.bbox
+
+    assert len(texts) > 20
+    outside = {
+        name: at.extents
+        for name, at in texts.items()
+        if at.x0 < -1 or at.y0 < -1 or at.x1 > edge.x1 + 1 or at.y1 > edge.y1 + 1
+    }
+    assert outside == {}
+    # lines of text may touch: their boxes hold the room below a letter
+    covered = [
+        f"{one}: {other}"
+        for (one, a), (other, b) in combinations(texts.items(), 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 2.5
+    ]
+    assert covered == []
+
+
+def test_every_method_has_a_mark_and_an_order() -> None:
+    """No two methods look the same, whatever a grid holds."""
+    assert set(looks.MARKS) == set(METHODS) - {"none"}
+    assert len(set(looks.MARKS.values()) | {looks.OTHER_MARK}) == len(looks.MARKS) + 1
+
+
+def test_lines_without_a_name_are_counted_and_told_by_a_pointer(crowded: Grid, demo: Grid) -> None:
+    """The caption says how many have no name beside them, and each of them has one as a tip."""
+    plot = next(each for each in PLOTS if each.name == "damage")
+    data = svg(plot, crowded, WIDE)
+
+    told = re.search(r"(\d+) of (\d+) lines are named", plot.caption(crowded))
+    assert told
+    tips = re.findall(rb'<g id="(form-[^"]+)">\s*<title>([^<]+)</title>', data)
+    assert len(tips) == len({gid for gid, _ in tips}) == int(told[2])
+    shown = texts(data)
+    names = set(labels.form_labels(crowded.forms()).values())
+    assert sum(text in names for text in shown) == int(told[1]) < int(told[2])
+    assert "lines are named" not in plot.caption(demo)
+
+
+def test_best_line_joins_one_form_a_width_when_sizes_are_many(crowded: Grid) -> None:
+    """A worse form of fewer scales is no corner of the line of best ones."""
+    family = crowded.families()[0]
+    with drawn(PLOTS[0], crowded, WIDE) as figure:
+        lines = [line for line in figure.axes[0].lines if line.get_linewidth() == 2.2]
+
+    widths = {form.bits for form in crowded.forms().values() if form.bits is not None}
+    assert len(lines) == len(crowded.budgets(family))
+    assert max(np.size(line.get_xdata()) for line in lines) == len(widths)
 
 
 def test_budget_colours_differ_when_many() -> None:
