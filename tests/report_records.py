@@ -128,7 +128,9 @@ def crowded_records(cells: Iterable[Cell], *, sequences: int = 24) -> dict[str, 
             replace(cell, evaluation=Evaluation(sequences=sequences)), bases[cell.base], delta_S
         )
         size = record["weights"]["results"]["size"]
-        size["packed_bytes"] += form.group if isinstance(form.group, int) else 0
+        if isinstance(form.group, int):
+            size["packed_bytes"] += form.group
+            size["bits_per_weight"] += 16 / form.group
         records[cell.id] = record
     return records
 

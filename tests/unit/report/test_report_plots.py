@@ -2,7 +2,9 @@
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,17 @@ from matplotlib.transforms import Bbox
 
 from quantgrid import layout
 from quantgrid.forms import METHODS
-from quantgrid.report import labels, looks
+from quantgrid.report import labels, looks, plot_damage
 from quantgrid.report.canvas import NARROW, WIDE, Size, budget_colours
 from quantgrid.report.lettering import apart
 from quantgrid.report.plot_size import lanes_of
 from quantgrid.report.plots import PLOTS, Plot, drawn, svg
-from quantgrid.report.records import Grid
+from quantgrid.report.records import Grid, read_grid, read_wanted
+from quantgrid.report.stats import damage
 from quantgrid.report.table import total_bytes
+from report_records import write_demo
+
+DAMAGE = next(each for each in PLOTS if each.name == "damage")
 
 
 def texts(data: bytes) -> list[str]:
@@ -127,13 +133,87 @@ def test_no_text_covers_another_or_leaves_the_figure(
         if at.x0 < -1 or at.y0 < -1 or at.x1 > edge.x1 + 1 or at.y1 > edge.y1 + 1
     }
     assert outside == {}
-    # lines of text may touch: their boxes hold the room below a letter
-    covered = [
+    assert covered(texts) == []
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_panel_grows_when_it_has_more_labels_than_room(
+    crowded: Grid, size: Size, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All forty names beside their lines are more than a panel of the usual height holds."""
+    monkeypatch.setattr(plot_damage, "FEW", 99)
+    with drawn(DAMAGE, crowded, size) as figure:
+        texts = written(figure)
+
+    assert covered(texts) == []
+    names = set(labels.form_labels(crowded.forms()).values())
+    assert sum(name.rpartition(" at ")[0] in names for name in texts) > 60
+
+
+def covered(texts: Mapping[str, Bbox]) -> list[str]:
+    """Pairs of texts that lie on each other; lines of one text may touch."""
+    return [
         f"{one}: {other}"
         for (one, a), (other, b) in combinations(texts.items(), 2)
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 2.5
     ]
-    assert covered == []
+
+
+@pytest.mark.parametrize("plot", PLOTS, ids=lambda plot: plot.name)
+def test_numbers_keep_room_when_a_panel_shows_more_of_them(tmp_path: Path, plot: Plot) -> None:
+    """A low panel has whole numbers on its axis, a high one wider ones: the last are measured."""
+    budgets = {"t80k": 80_000, "t1600k": 1_600_000}
+    wanted, results = write_demo(tmp_path, budgets=budgets, seeds=1, sequences=8)
+    with drawn(plot, read_grid(read_wanted(wanted), results), WIDE) as figure:
+        texts = written(figure)
+
+    assert min(at.x0 for at in texts.values()) >= -1
+
+
+def test_every_size_is_named_when_there_is_the_whole_width(crowded: Grid) -> None:
+    """Panels of many sizes stand below each other, for side by side half the names have no room."""
+    with drawn(PLOTS[2], crowded, WIDE) as figure:
+        texts = [name.rpartition(" at ")[0] for name in written(figure)]
+        axes = figure.axes
+
+    assert len({round(axis.get_position().x0, 3) for axis in axes}) == 1
+    for axis in axes:
+        ticks = [label.get_text() for label in axis.get_xticklabels()]
+        assert len(ticks) > 8
+        assert set(ticks) <= set(texts)
+
+
+def test_noise_does_not_stretch_the_axis_and_no_leader_leaves_the_panel(crowded: Grid) -> None:
+    """The axis of damage ends at half of what is told from zero; what lies below has a name too."""
+    with drawn(DAMAGE, crowded, WIDE) as figure:
+        axis = figure.axes[0]
+        written(figure)
+
+    family = crowded.quantised_families()[0]
+    every = [
+        damage(crowded.seeds_of(family, budget, variant))
+        for variant, form in crowded.forms().items()
+        for budget in (crowded.budgets(family, variant) if form.method != "none" else ())
+    ]
+    smallest = min(each.mean for each in every if each.holds and each.mean > 0)
+    assert axis.get_ylim()[0] == pytest.approx(smallest / 2)
+    assert any(0 < each.mean < smallest / 2 for each in every)
+    leaders = [
+        np.asarray(line.get_ydata(), dtype=float) for line in axis.lines if not line.get_clip_on()
+    ]
+    assert leaders
+    assert all(-1e-6 <= line.min() <= line.max() <= 1 + 1e-6 for line in leaders)
+
+
+def test_lines_without_a_name_stand_back(crowded: Grid, demo: Grid) -> None:
+    """They are thin and faint where some are named; where all are, none is."""
+    for grid, has_faint in ((crowded, True), (demo, False)):
+        with drawn(DAMAGE, grid, WIDE) as figure:
+            forms = [line for line in figure.axes[0].lines if line.get_gid()]
+        faint = [line for line in forms if (line.get_alpha() or 1) < 0.5]
+        assert bool(faint) is has_faint
+        assert len(faint) < len(forms)
+        assert all(line.get_linewidth() < 1 for line in faint)
 
 
 def test_every_method_has_a_mark_and_an_order() -> None:
@@ -144,17 +224,16 @@ def test_every_method_has_a_mark_and_an_order() -> None:
 
 def test_lines_without_a_name_are_counted_and_told_by_a_pointer(crowded: Grid, demo: Grid) -> None:
     """The caption says how many have no name beside them, and each of them has one as a tip."""
-    plot = next(each for each in PLOTS if each.name == "damage")
-    data = svg(plot, crowded, WIDE)
+    data = svg(DAMAGE, crowded, WIDE)
 
-    told = re.search(r"(\d+) of (\d+) lines are named", plot.caption(crowded))
+    told = re.search(r"(\d+) of (\d+) lines are named", DAMAGE.caption(crowded))
     assert told
     tips = re.findall(rb'<g id="(form-[^"]+)">\s*<title>([^<]+)</title>', data)
     assert len(tips) == len({gid for gid, _ in tips}) == int(told[2])
     shown = texts(data)
     names = set(labels.form_labels(crowded.forms()).values())
     assert sum(text in names for text in shown) == int(told[1]) < int(told[2])
-    assert "lines are named" not in plot.caption(demo)
+    assert "lines are named" not in DAMAGE.caption(demo)
 
 
 def test_best_line_joins_one_form_a_width_when_sizes_are_many(crowded: Grid) -> None:
