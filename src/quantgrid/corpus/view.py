@@ -151,15 +151,16 @@ class View:
         """What was seen, verified and used; `shards` counts the tokens taken from each.
 
         What was taken up counts: a receipt says what a result rests on, however many processes
-        came to it.
+        came to it.  Of a bounded corpus no more tokens are different than the bound allows.
         """
         used = {name: tokens for name, tokens in self._used.items() if tokens}
+        different = sum(min(used[name], self._usable[name]) for name in used)
         return {
             "volume": {"id": self._volume.id, "workspace": self._volume.workspace},
             "manifest": self._manifest.digest,
             "manifests": sorted(self._manifests),
             "shards": used,
-            "unique_tokens": sum(min(used[name], self._usable[name]) for name in used),
+            "unique_tokens": min(different, self._unique_tokens),
             "planned_tokens": self._planned_tokens,
             "passes": self._passes,
             "verified_shards": len(self._verified_shards()),
