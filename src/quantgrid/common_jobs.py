@@ -6,14 +6,20 @@ in an error is what keeps the grid; nothing has to be remembered for that.
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from quantgrid import layout, masking, terminal
+from quantgrid.clock import timestamp
+from quantgrid.failures import Failure
 from quantgrid.recipe import Recipe
 
 _TAIL_BYTES = 65536
 _TRACEBACK = "Traceback (most recent call last):"
+
+_MAKES_CORPUS = " corpus --forcerun "
+"""In a message whose mend is to make or to read the corpus again."""
 
 
 class CommonJob(NamedTuple):
@@ -75,6 +81,23 @@ def first_error(jobs: Iterator[CommonJob], root: Path) -> tuple[CommonJob, str] 
             return (job, said) if said and not _is_older(root / job.log, before) else None
         before = product
     return None
+
+
+def last_error(root: Path, *series: Iterator[CommonJob]) -> tuple[CommonJob, str] | None:
+    """What failed last of several series of jobs, with what it said."""
+    found = [error for jobs in series if (error := first_error(jobs, root))]
+    return max(found, key=lambda error: (root / error[0].log).stat().st_mtime_ns, default=None)
+
+
+def is_mended(failure: Failure, recipe: Recipe | None, root: Path) -> bool:
+    """Whether a failure asks for a corpus that was sealed here after it."""
+    if recipe is None or _MAKES_CORPUS not in str(failure["message"]):
+        return False
+    try:
+        sealed = (root / layout.SENTINEL.format(corpus=recipe.name, fp=recipe.digest)).stat()
+    except OSError:
+        return False
+    return timestamp(datetime.fromtimestamp(sealed.st_mtime, UTC)) > str(failure["when"])
 
 
 def _is_older(log: Path, product: Path | None) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quantgrid import failures, hold, judging, layout, links, masking, verdicts
+from quantgrid import common_jobs, failures, hold, judging, layout, links, masking, verdicts
 from quantgrid.archive import Archive
 from quantgrid.archive.record import Record
 from quantgrid.forms import METHODS
@@ -13,7 +13,7 @@ from quantgrid.job import Stage
 from quantgrid.lineage import Lineage
 from quantgrid.remembered import Remembered
 from quantgrid.verdicts import Word, base_of
-from quantgrid.wording import as_typed, counted, wrapped
+from quantgrid.wording import as_typed, clause, counted, next_step, wrapped
 
 _OF_JUDGE = frozenset({"by", "at", "evidence"})
 """What a verdict tells beside word and reason."""
@@ -51,6 +51,7 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
     verdict = _verdict(place, lineage, cell)
     told = [_stage(owner, stage, place, link_s) for owner, stage in stages]
     pending = [stage for stage in told if not stage["archived"]]
+    common = None if told[-1]["archived"] else _common(lineage, place)
     holds = hold.live(place.archive.store, {stage["fingerprint"] for stage in pending})
     for stage in pending:
         seen = holds.get(stage["fingerprint"])
@@ -68,8 +69,10 @@ def story(lineage: Lineage, cell: str, place: Place, *, link_s: float | None) ->
             {layout.owner_of(key) for _, s in stages for key in s.parents.values()} - {cell}
         ),
         "hold": next((stage["hold"] for stage in pending if stage["hold"]), None),
+        "common": common,
         "stages": told,
-        "do": _next_step(place, lineage.grid.name, cell, told, verdict),
+        "do": _after_common(common, place, lineage.grid.name)
+        or _next_step(place, lineage, cell, told, verdict),
     }
 
 
@@ -105,6 +108,24 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
         "planned_links": None if record else planned,
         "failure": _masked(failure),
     }
+
+
+def _common(lineage: Lineage, place: Place) -> dict[str, Any] | None:
+    """What failed before every cell of a grid, in the making of its corpus; None where none did."""
+    found = common_jobs.first_error(common_jobs.before(lineage.grid.corpus), place.root)
+    if found is None:
+        return None
+    job, said = found
+    return {"owner": job.owner, "stage": job.rule, "message": said, "log": job.log}
+
+
+def _after_common(common: Mapping[str, Any] | None, place: Place, grid: str) -> str:
+    """The mend of what failed before every cell, and what follows; empty where none did."""
+    if common is None:
+        return ""
+    command = () if grid == place.configured else ("--config", f"grid={grid}")
+    mend = as_typed(next_step(common["message"]), command) or f"Read {common['log']}."
+    return f"{mend} Then the same command as before."
 
 
 def _tokens_at_end(spec: Mapping[str, Any]) -> int | None:
@@ -162,12 +183,12 @@ def _result(root: Path, cell: str) -> str | None:
 
 def _next_step(
     place: Place,
-    grid: str,
+    lineage: Lineage,
     cell: str,
     stages: list[dict[str, Any]],
     verdict: Mapping[str, Any] | None,
 ) -> str:
-    is_milestone = stages[-1]["stage"] == "trunk"
+    grid, is_milestone = lineage.grid.name, stages[-1]["stage"] == "trunk"
     if stages[-1]["archived"] and is_milestone:
         return "Nothing: its record is archived."
     if verdict and (doubted := _after_doubt(cell, verdict)):
@@ -179,7 +200,9 @@ def _next_step(
     for stage in stages:
         failure = None if stage["archived"] else stage["failure"]
         if failure and failure["is_remembered"]:
-            return f"Mend the cause, then `quantgrid retry {stage['owner']}` and the same command."
+            is_mended = common_jobs.is_mended(failure, lineage.grid.corpus, place.root)
+            lead = "Its cause was mended since:" if is_mended else "Mend the cause, then"
+            return f"{lead} `quantgrid retry {stage['owner']}` and the same command."
     if is_milestone:
         return "Ask for a cell that is made from it; it goes on from what is kept."
     return f"Run `{place.command(cell, grid)}`; it goes on from what is kept."
@@ -218,7 +241,8 @@ def lines(told: Mapping[str, Any], configured: str = "") -> list[str]:
     """
     command = () if told["grid"] == configured else ("--config", f"grid={told['grid']}")
     failed = [stage for stage in told["stages"] if stage["failure"] and not stage["archived"]]
-    text = [line for stage in failed for line in _failure_lines(stage, command)]
+    text = _common_lines(told["common"]) if told["common"] else []
+    text += [line for stage in failed for line in _failure_lines(stage, command)]
     text += [f"cell         {told['cell']}", f"grid         {told['grid']}"]
     text += [f"fingerprint  {told['fingerprint']}"]
     text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
@@ -287,6 +311,12 @@ def _meant(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _wrapped(label: str, text: str) -> list[str]:
     """A text beside its label, in eighty columns where ids and paths allow."""
     return wrapped(text, 80, first=f"{label:<12} ", rest=" " * 13)
+
+
+def _common_lines(common: Mapping[str, Any]) -> list[str]:
+    """What every cell of the grid waits for, and what was wrong with it in few words."""
+    what = f"the {common['stage']} of {common['owner']}, which failed: {clause(common['message'])}"
+    return [*_wrapped("waits for", what), f"  log        {common['log']}"]
 
 
 def _failure_lines(stage: Mapping[str, Any], command: Sequence[str]) -> list[str]:

@@ -37,11 +37,13 @@ class Trouble(NamedTuple):
         failure: As it was written down.
         cells: The cells that have no result because of it.
         is_common: Whether a job of the corpus, the table or the page failed, and no cell's own.
+        is_mended: Whether what it asks for was done since.
     """
 
     failure: Failure
     cells: tuple[str, ...]
     is_common: bool = False
+    is_mended: bool = False
 
     @property
     def word(self) -> str:
@@ -121,7 +123,7 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
     known = (_placed(each, root) for each in failures.all_of(root))
     is_asked = not (is_done or terminal.was_stopped())
     common = _common(plan, lacking, root) if is_asked else ()
-    troubles = (*_troubles(plan, lacking, known), *common)
+    troubles = (*_troubles(plan, lacking, known, root), *common)
     kept = {cell for trouble in troubles for cell in trouble.cells}
     return Summary(
         grid=plan.lineage.grid.name,
@@ -165,21 +167,29 @@ def _placed(failure: Failure, root: Path) -> Failure:
 
 
 def _troubles(
-    plan: Plan, lacking: Sequence[AnyCell], known: Iterable[Failure]
+    plan: Plan, lacking: Sequence[AnyCell], known: Iterable[Failure], root: Path
 ) -> Iterator[Trouble]:
     kept_by: dict[str, list[str]] = {}
     for cell in lacking:
         for fingerprint in plan.made_from(cell.id):
             kept_by.setdefault(fingerprint, []).append(cell.id)
-    found = [Trouble(each, tuple(kept_by.get(each["fingerprint"], ()))) for each in known]
-    yield from sorted((each for each in found if each.cells), key=lambda each: -len(each.cells))
+    recipe = plan.lineage.grid.corpus
+    found = [
+        Trouble(each, cells, is_mended=common_jobs.is_mended(each, recipe, root))
+        for each in known
+        if (cells := tuple(kept_by.get(each["fingerprint"], ())))
+    ]
+    yield from sorted(found, key=lambda each: -len(each.cells))
 
 
 def _common(plan: Plan, lacking: Sequence[AnyCell], root: Path) -> Iterator[Trouble]:
-    """What failed before every cell, or after all of them; its log is there where it failed."""
+    """What failed before every cell, or after all of them; its log is there where it failed.
+
+    A corpus can be made again for its own sake, while every cell is there.
+    """
     grid = plan.lineage.grid
     before, after = common_jobs.before(grid.corpus), common_jobs.after(grid.name)
-    found = common_jobs.first_error(before if lacking else after, root)
+    found = common_jobs.last_error(root, before, *(() if lacking else (after,)))
     if found is None:
         return
     job, said = found
@@ -298,7 +308,9 @@ def _next(told: Summary, command: Sequence[str]) -> Iterator[Step]:
     for trouble in told.troubles[:1]:
         yield from () if told.is_done else _mend(trouble, command)
         if trouble.failure["is_remembered"]:
-            remark = "Once it is mended, let it be tried again:"
+            is_mended = trouble.is_mended
+            when = "It was mended since:" if is_mended else "Once it is mended,"
+            remark = f"{when} let it be tried again:"
             yield Step(remark, f"quantgrid retry {trouble.failure['cell']}")
 
 
@@ -307,6 +319,8 @@ def _mend(trouble: Trouble, command: Sequence[str]) -> Iterator[Step]:
     failure = trouble.failure
     if not trouble.is_common:
         yield Step("See the whole of it:", f"quantgrid why {failure['cell']}")
+    if trouble.is_mended:
+        return
     if step := wording.next_step(terminal.printable(str(failure["message"]))):
         yield Step(*wording.with_command(wording.as_typed(step, command)))
 

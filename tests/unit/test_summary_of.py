@@ -2,12 +2,15 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from core_parts import archive_in
-from quantgrid import atomic, layout, ledger, summary
+from quantgrid import atomic, common_jobs, failures, layout, ledger, summary
+from quantgrid.diagnosis import Diagnosis
+from quantgrid.errors import CorpusRefusal
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid
 from quantgrid.plan import Plan
@@ -59,12 +62,17 @@ class Desk:
         told = {"verdict": word, "fingerprint": self.lineage.cells[cell].fingerprint}
         atomic.publish(path, json.dumps(told).encode())
 
-    def summary(self) -> Summary:
+    def forget(self, cell: str) -> None:
+        """The result of a cell is gone."""
+        base, variant = cell.split("/")
+        (self.root / layout.RESULT.format(base=base, variant=variant)).unlink()
+
+    def summary(self, *, is_done: bool = True) -> Summary:
         """At the end of a run that brought everything back from the archive."""
         records = frozenset(stage.record for stage in self.lineage.cells.values())
         plan = Plan(self.lineage, records, {}, tuple(self.lineage.grid.every))
         store = archive_in(self.root).store
-        return summary.of(plan, self.root, store, is_done=True, is_rented=False)
+        return summary.of(plan, self.root, store, is_done=is_done, is_rented=False)
 
 
 @pytest.fixture
@@ -97,3 +105,45 @@ def test_forms_of_a_doubted_base_are_doubted_when_a_run_ends(desk: Desk, lineage
     assert {cell.partition("/")[0] for cell in told} == {BASE.partition("/")[0]}
     assert set(told.values()) == {"SUSPECT"}
     assert len(told) == 7
+
+
+def refuse_seal(root: Path, lineage: Lineage) -> None:
+    """A corpus that was prepared, and whose seal was refused."""
+    prepare, seal = common_jobs.before(lineage.grid.corpus)
+    atomic.publish(root / prepare.product, b"{}")
+    atomic.publish(root / seal.log, b"refused: a shard is short. Make it: `snakemake corpus`.\n")
+
+
+def test_refused_seal_is_told_where_every_cell_is_there(desk: Desk, lineage: Lineage) -> None:
+    """A corpus is made again for its own sake; its mend comes before the same command."""
+    refuse_seal(desk.root, lineage)
+
+    told = desk.summary(is_done=False)
+
+    assert not told.left
+    assert [each.failure["stage"] for each in told.troubles] == ["seal"]
+    assert "          snakemake corpus" in summary.lines(told, ["snakemake"])
+
+
+def test_remembered_refusal_asks_for_no_corpus_that_was_sealed_since(
+    desk: Desk, lineage: Lineage
+) -> None:
+    """Of the mend and `quantgrid retry`, the second is left."""
+    _, seal = common_jobs.before(lineage.grid.corpus)
+    desk.forget(BASE)
+    do = "Make it: `snakemake --profile local corpus --forcerun prepare`."
+    facts = {"cell": BASE, "stage": "evaluate", "fingerprint": lineage.cells[BASE].fingerprint}
+    facts |= {"when": "2026-01-01T00:00:00Z", "log": None}
+    refusal = Diagnosis.of(CorpusRefusal("a shard is short", do=do))
+    failures.keep(desk.root, failures.failure_of(refusal, **facts))
+
+    def steps() -> str:
+        return "\n".join(summary.lines(desk.summary(is_done=False), ["snakemake"]))
+
+    assert "--forcerun prepare" in steps()
+    atomic.publish(desk.root / seal.product, b"{}")
+    os.utime(desk.root / seal.product, (1, 1))
+    assert "--forcerun prepare" in steps()
+    os.utime(desk.root / seal.product)
+    assert "--forcerun prepare" not in steps()
+    assert "2. It was mended since: let it be tried again:" in steps()

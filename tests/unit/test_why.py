@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from core_parts import archive_in, body, put
-from quantgrid import failures, layout, verdicts
+from quantgrid import atomic, common_jobs, failures, layout, verdicts
 from quantgrid.archive.record import Record
 from quantgrid.commands import retry, why
 from quantgrid.diagnosis import Diagnosis
@@ -254,3 +254,20 @@ def test_why_names_the_grid_in_its_command_when_it_is_not_the_configured_one(
     target = f"results/{cell}/result.json"
 
     assert next_of(told(cell)).startswith(f"Run `snakemake --profile local {target}{grid}`; ")
+
+
+def test_why_tells_of_a_refused_seal_that_every_cell_waits_for(
+    told: Callable[..., str], tmp_path: Path
+) -> None:
+    """No failure is the cell's own, nothing is kept, and the same command fails again."""
+    prepare, seal = common_jobs.before(load_grid(tmp_path, "smoke").corpus)
+    atomic.publish(tmp_path / prepare.product, b"{}")
+    refused = f"refused: a shard is short; seen 8. Make it again: `{MAKE}`.\n"
+    atomic.publish(tmp_path / seal.log, refused.encode())
+
+    said = told(BASE, "--grid", "smoke")
+
+    waits = f"the seal of {seal.owner}, which failed: a shard is short"
+    assert " ".join(said.partition("  log ")[0].split()) == f"waits for {waits}"
+    make = f"Make it again: `{MAKE} --config grid=smoke`."
+    assert next_of(said) == f"{make} Then the same command as before."
