@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from core_parts import BOUND_S, CELL, archive_in, body, key_of, put, tree
-from quantgrid import atomic, layout, receipts
+from core_parts import BOUND_S, CELL, CLOCK, archive_in, body, key_of, put, tree
+from quantgrid import atomic, judging, layout, receipts
 from quantgrid.archive import Deposit
 from quantgrid.archive.survey import survey
 from quantgrid.archive.verify import verify
@@ -150,6 +150,24 @@ def test_show_tells_current_and_newest_when_there_are_several(
     assert (
         f"cells {current[:16]} 2026-11-30T12:00:00Z evaluate unjudged loss 1.5000 current" in text
     )
+
+
+def test_show_tells_the_verdict_that_counts_when_a_base_was_rejected(
+    copy: Path, call: Call, lineage: Lineage
+) -> None:
+    """It lies beside the record; a form is never better than its base, and weights have none."""
+    base = "n0-t20k-s0/none"
+    form = next(cell for cell in lineage.cells if cell.startswith("n0-t20k-s0/rtn"))
+    for cell in (base, form):
+        record = {**body("cells", cell), "fingerprint": lineage.cells[cell].fingerprint}
+        put(archive_in(copy), copy / "out", record)
+    put(archive_in(copy), copy / "out", body("weights", form))
+    record = archive_in(copy).record(lineage.cells[base].record)
+    judging.rejected(archive_in(copy), record, CLOCK, by="ann", reason="half there")
+
+    for cell in (base, form):
+        assert " evaluate INVALID loss 1.5000 " in call("show", cell, "--grid", "smoke").stdout
+    assert "quantise loss 1.5000" in call("show", form, "--grid", "smoke").stdout
 
 
 def test_show_names_the_damage_when_a_record_is_torn(copy: Path, call: Call) -> None:

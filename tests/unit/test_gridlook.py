@@ -195,7 +195,7 @@ def test_waits_name_what_is_missing_when_cells_wait(desk: Desk) -> None:
 
 
 def test_status_shows_map_or_why_there_is_none_when_called(desk: Desk) -> None:
-    """For a person and as JSON; a configuration that cannot be read hides no controller."""
+    """For a person and as JSON; what cannot be meant is refused first, and nothing else is said."""
     desk.archive(CELL)
     elsewhere = desk.folder / "elsewhere"
     elsewhere.mkdir()
@@ -208,18 +208,23 @@ def test_status_shows_map_or_why_there_is_none_when_called(desk: Desk) -> None:
 
     text = status("--grid", "smoke").stdout
     data = json.loads(status("--grid", "smoke", "--json").stdout)
-    odd = status("--grid", "somke")
-    bare = status(where=elsewhere)
+    odd, short = status("--grid", "somke"), status("--short", "--grid", "somke")
+    odd_json = json.loads(status("--grid", "somke", "--json").stdout)
+    bare = [status(*options, where=elsewhere) for options in ((), ("--short",), ("--json",))]
+    (elsewhere / "config").mkdir()
+    (elsewhere / layout.CONFIG).write_text("grid: [")
+    broken = status(where=elsewhere)
 
     assert "grid smoke: 14 cells" in text
     assert "a 1 archived, not folded here" in text
     assert data["counts"] == {"archived": 1, "waiting": 13}
     assert data["cells"][CELL] == "archived"
-    assert "No controller has run" in odd.stdout
-    assert odd.returncode == 78
+    assert (odd.returncode, odd.stdout) == (78, "")
     assert odd.stderr.startswith("refused: 'somke' is no grid, did you mean 'smoke'?")
-    assert "No controller has run" in bare.stdout
-    assert "no map: refused:" in bare.stdout
-    assert max(map(len, bare.stdout.replace(str(elsewhere), "").splitlines())) <= 80
-    assert json.loads(status("--grid", "somke", "--json").stdout)["cells"] is None
-    assert "no map" not in status("--short", "--grid", "somke").stdout
+    assert (short.returncode, short.stdout) == (78, "")
+    assert odd_json["cells"] is None
+    assert [(each.returncode, each.stdout) for each in bare] == [(78, "")] * 3
+    assert all("so this is no working copy" in each.stderr for each in bare)
+    assert "No controller has run" in broken.stdout
+    assert "no map: refused:" in broken.stdout
+    assert max(map(len, broken.stdout.replace(str(elsewhere), "").splitlines())) <= 80

@@ -10,6 +10,7 @@ from typing import Any
 
 from quantgrid import layout, verdicts, workspace
 from quantgrid.archive import Archive, waiting
+from quantgrid.archive.record import Record
 from quantgrid.archive.survey import survey
 from quantgrid.archive.verify import Damage, verify
 from quantgrid.clock import SystemClock
@@ -63,8 +64,8 @@ def show(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
             f"the archive holds no record of {options.cell}{meant(options.cell, owners)}",
             where=archive.store.address,
         )
-    current = current_records(settings)
-    rows = [_row(archive, key, current) for key in keys]
+    lineage = trace(load_grid(settings.root, settings.grid), Science(settings.root))
+    rows = [_row(archive, key, lineage) for key in keys]
     rows.sort(key=lambda row: (row["kind"], row["deposited"], row["fingerprint"]))
     newest = {row["kind"]: row["fingerprint"] for row in rows}
     for row in rows:
@@ -73,29 +74,45 @@ def show(archive: Archive, settings: Settings, options: argparse.Namespace) -> i
     return 0
 
 
-def current_records(settings: Settings) -> frozenset[str]:
+def _current_records(lineage: Lineage) -> frozenset[str]:
     """Keys of the records that the grid means now."""
-    lineage: Lineage = trace(load_grid(settings.root, settings.grid), Science(settings.root))
     stages = (lineage.milestones, lineage.weights, lineage.cells)
     return frozenset(stage.record for each in stages for stage in each.values())
 
 
-def _row(archive: Archive, key: str, current: frozenset[str]) -> dict[str, Any]:
+def _row(archive: Archive, key: str, lineage: Lineage) -> dict[str, Any]:
     kind, fingerprint = key.partition("/")[0], key.rsplit("/", 2)[1]
-    row = {"kind": kind, "fingerprint": fingerprint, "is_current": key in current}
+    is_current = key in _current_records(lineage)
+    row = {"kind": kind, "fingerprint": fingerprint, "is_current": is_current}
     try:
         record = archive.record(key)
+        verdict = _verdict(archive, record, lineage) if kind == "cells" else None
     except DataFault as fault:
         return {**row, "deposited": "", "problem": fault.message()}
-    told = ("stage", "science", "verdict", "deposited")
-    return {**row, **{name: record[name] for name in told}, "loss": record["results"].get("loss")}
+    told = {name: record[name] for name in ("stage", "science", "deposited")}
+    return {**row, **told, "verdict": verdict, "loss": record["results"].get("loss")}
+
+
+def _verdict(archive: Archive, record: Record, lineage: Lineage) -> str | None:
+    """The verdict that counts for a cell, as table and page have it; None before any judge's."""
+    cell = str(record["cell"])
+    base, stage = verdicts.base_of(cell), lineage.cells.get(verdicts.base_of(cell))
+    of_base = archive.find_record(stage.record) if stage and base != cell else None
+    said = verdicts.counting(_said(archive, record), of_base and _said(archive, of_base))
+    return None if said.word == verdicts.UNJUDGED else said.word
+
+
+def _said(archive: Archive, record: Record) -> verdicts.Said:
+    found = verdicts.find_newest(archive, record)
+    return verdicts.Said(str(found["verdict"]) if found else verdicts.UNJUDGED)
 
 
 def _line(row: Mapping[str, Any]) -> str:
     words = [row["kind"], row["fingerprint"][:16]]
     if "problem" in row:
         return " ".join([*words, row["problem"]])
-    words += [row["deposited"], row["stage"], row["verdict"] or "unjudged"]
+    words += [row["deposited"], row["stage"]]
+    words += [row["verdict"] or verdicts.UNJUDGED] if row["kind"] == "cells" else []
     words += [f"loss {row['loss']:.4f}"] if row["loss"] is not None else []
     return " ".join(words + [word for word in ("current", "newest") if row[f"is_{word}"]])
 

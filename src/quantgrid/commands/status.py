@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from quantgrid import gridmap, outlook, standing
+from quantgrid import gridmap, layout, outlook, standing
 from quantgrid.archive import opened
 from quantgrid.errors import ConfigRefusal, QuantgridError
 from quantgrid.gridlook import Look, look
-from quantgrid.load import Settings, load_settings
+from quantgrid.load import Settings, load_grid, load_settings
 from quantgrid.rental.coordinating import find_launched
 from quantgrid.rental.register import Register
 from quantgrid.rental.spend import dollars
 from quantgrid.screen import Screen
+from quantgrid.select import choose
 from quantgrid.slurm import outlook as slurm
-from quantgrid.standing import Standing
+from quantgrid.standing import Standing, State
 from quantgrid.wording import agreeing, counted, wrapped
 
 HELP = "say whether a controller runs here, what failed, and how each cell of the grid stands"
@@ -44,10 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look at the current working copy; asks nothing of the controller, and changes nothing."""
+    """Look at the current working copy; asks nothing of the controller, and changes nothing.
+
+    Raises:
+        ConfigRefusal: outside a working copy, or for a named grid or part that cannot be meant.
+    """
     if options.watch is not None and not options.json:
         return _watch(options)
-    seen = standing.look(Path.cwd())
+    seen = _seen(options)
     if options.json:
         print(json.dumps(_to_json(seen, options), indent=2))
         return 0
@@ -57,8 +62,20 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
+def _seen(options: argparse.Namespace) -> Standing:
+    """How the controller stands, once it is sure that something can be said at all."""
+    seen = standing.look(Path.cwd())
+    if seen.state is State.NEVER and not (seen.root / layout.CONFIG).exists():
+        load_settings(seen.root, {})  # refuses in its own words; a controller is told in any folder
+    if (options.grid or options.select) and not options.json:  # JSON has a field for a problem
+        settings = _settings(seen, options)
+        choose(load_grid(seen.root, settings.grid).every, settings.select)
+    return seen
+
+
 def _watch(options: argparse.Namespace) -> int:
     """Draw it again and again; a screen that cannot be drawn on gets one after the other."""
+    _seen(options)
     screen = Screen(sys.stdout)
     is_live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     while True:
