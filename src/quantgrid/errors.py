@@ -85,7 +85,7 @@ class QuantgridError(Exception):
         text = "; ".join(parts)
         if self.where is not None:
             text += f" ({self.where})"
-        text += "."
+        text += "" if text.endswith("?") else "."
         return f"{text} {self.do}" if self.do else text
 
 

@@ -250,8 +250,8 @@ class _Parser:
         """Take the next token, which must be of this kind or be this text."""
         token = self._tokens.pop(0)
         if what not in (token.kind, token.text) or (what == "word" and token.text in _KEYWORDS):
-            seen = repr(token.text) if token.text else "the end"
-            raise self._refusal(f"{seen} is out of place", token, _EXPECTED.get(what, repr(what)))
+            wrong = f"{token.text!r} is out of place" if token.text else "something is missing here"
+            raise self._refusal(wrong, token, _EXPECTED.get(what, repr(what)))
         return token
 
     def _takes(self, text: str) -> bool:

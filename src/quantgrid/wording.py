@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 _WORD = re.compile(r"(?:refused|failed|alarm|checkpointed|interrupted): ")
-_REST = re.compile(r"; (?:expected|seen) | \((?=.*\)\.(?:\s|$))|\.(?:\s|$)")
-"""Where the first clause of a sentence of `quantgrid.errors` ends: numbers, place, or full stop."""
+_REST = re.compile(r"; (?:expected|seen) | \((?=.*\)\.(?:\s|$))|\.(?:\s|$)|(?<=\?)\s")
+"""Where the first clause of a sentence of `quantgrid.errors` ends: numbers, place, or its stop."""
 
 _COMMAND = re.compile(r"`[^`]*`")
 _KEPT = "\0"
 """Stands for a blank inside a command while lines are broken."""
 
-_STOP = re.compile(r"\.\s+(?=[A-Z`])")
+_STOP = re.compile(r"(?:\.|(?<=\?))\s+(?=[A-Z`])")
 _GENERAL = re.compile(r"`snakemake --profile local ([^`]*)`")
 _TYPED = re.compile(r"([^`]+:) `([^`]+)`\.?")
 """A step that ends with the one command that it is for."""

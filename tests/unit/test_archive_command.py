@@ -93,6 +93,20 @@ def test_status_compares_archive_and_working_copy_when_asked(copy: Path, call: C
     assert f"folded here, not archived: 1\n  {gone}\n" in text
 
 
+def test_status_names_the_grid_that_brings_a_result_back(
+    copy: Path, call: Call, lineage: Lineage
+) -> None:
+    """`archive fold` alone folds the configured grid, which does not have it."""
+    cell = "n0-t20k-s0/none"
+    record = {**body("cells", cell), "fingerprint": lineage.cells[cell].fingerprint}
+    put(archive_in(copy), copy / "out", record)
+
+    said = call("status").stdout
+
+    assert "`quantgrid archive fold --grid smoke` brings 1 result back\n" in said
+    assert said.count("quantgrid archive fold") == 1
+
+
 def test_status_is_no_error_when_nothing_was_deposited(copy: Path, call: Call) -> None:
     """An empty place is told as one, and stays as it is."""
     done = call("status", "--archive", "elsewhere")

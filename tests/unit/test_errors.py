@@ -52,6 +52,7 @@ def test_failures_are_remembered_when_they_would_happen_again() -> None:
         ({"expected": 3, "seen": 0}, "refused: no; expected 3; seen 0."),
         ({"where": "f:1", "do": "Mend it."}, "refused: no (f:1). Mend it."),
         ({"seen": "", "do": "Go."}, "refused: no; seen . Go."),
+        ({"expected": "a, or b?", "do": "Go."}, "refused: no; expected a, or b? Go."),
     ],
 )
 def test_message_is_one_sentence_when_parts_are_given(

@@ -22,6 +22,7 @@ from working_copy import PROJECT
 
 Record = dict[str, Any]
 BASE = "n0-t400k-s0/none"
+_FORM = "n0-t400k-s0/rtn-w4row-noclip"
 CURVE = [[40 * n, 81_920 * n, 2.0 / n, 0.01, 2.0 / n, 0.02] for n in range(1, 12)]
 
 
@@ -185,6 +186,29 @@ def test_rejection_counts_when_a_judge_was_content(copied: Path) -> None:
     assert _keys(copied) == ["000000.json", "000001.json"]
     ((_, row),) = ledger.read(copied / layout.LEDGER).items()
     assert row["verdict"] == "INVALID"
+
+
+@pytest.mark.parametrize("named", [(), (_FORM,)])
+def test_judge_counts_a_form_as_its_base_when_that_was_rejected(
+    copied: Path,
+    tmp_path: Path,
+    healthy: Record,
+    capsys: pytest.CaptureFixture[str],
+    named: tuple[str, ...],
+) -> None:
+    """By the rule of table and page, also when the form alone was named."""
+    body = {**healthy, "cell": _FORM, "blobs": {}}
+    put(archive_in(copied), tmp_path / "out", body)
+    _call("fold", key_of(body), "--archive", "archive", "--out", f"results/{_FORM}/result.json")
+    options = ("--root", str(PROJECT), "--archive", str(copied / "archive"))
+    _call("reject", BASE, "--reason", "wrong optimiser", "--by", "ann", *options)
+    capsys.readouterr()
+
+    _call("judge", *named, *options)
+
+    said = capsys.readouterr().out
+    assert f"INVALID  {_FORM}  its base is INVALID: wrong optimiser\n" in said
+    assert said.endswith(f"0 VALID, 0 SUSPECT, {1 if named else 2} INVALID\n")
 
 
 def test_judge_appends_when_an_older_version_judged(

@@ -68,6 +68,15 @@ def test_sentence_gives_its_clause_and_its_next_step(
     assert next_step(str(kind("short", where=where))) == ""
 
 
+def test_question_ends_a_clause_like_a_full_stop() -> None:
+    """`did you mean 'x'?` is followed by its step and by no stop."""
+    said = str(Refusal("no cell y, did you mean 'x'?", do="`quantgrid cells` lists them."))
+
+    assert said == "refused: no cell y, did you mean 'x'? `quantgrid cells` lists them."
+    assert clause(said) == "no cell y, did you mean 'x'?"
+    assert next_step(said) == "`quantgrid cells` lists them."
+
+
 def test_text_that_is_no_sentence_of_ours_stays_whole() -> None:
     """The words of a traceback are nobody's clause, and ask for nothing."""
     assert clause("KeyError: 'lost (a). B'.") == "KeyError: 'lost (a). B'"

@@ -3,7 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from quantgrid.archive.survey import survey
 from quantgrid.archive.verify import Damage, verify
 from quantgrid.clock import SystemClock
 from quantgrid.commands._archive_move import astray
-from quantgrid.errors import ConfigRefusal, DataFault
+from quantgrid.errors import ConfigRefusal, DataFault, Refusal
 from quantgrid.lineage import Lineage, Science, trace
-from quantgrid.load import Settings, load_grid
+from quantgrid.load import Settings, load_grid, names
 from quantgrid.wording import counted, meant
 
 
-def status(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
+def status(archive: Archive, settings: Settings, options: argparse.Namespace) -> int:
     """Tell what the archive holds and what this working copy has of it."""
     index, root = archive.index(), Path.cwd()
     found = survey(
@@ -32,8 +33,23 @@ def status(archive: Archive, _: Settings, options: argparse.Namespace) -> int:
         folded=_folded(root),
         waiting=waiting.keys(root),
     )
-    print(json.dumps(found.to_json(), indent=2) if options.json else found.text())
+    if options.json:
+        print(json.dumps(found.to_json(), indent=2))
+    else:
+        away = frozenset((*found.unfolded, *found.superseded))
+        print("\n".join([found.text(), *(_folds(away, settings) if away else ())]))
     return 0
+
+
+def _folds(away: frozenset[str], settings: Settings) -> Iterator[str]:
+    """The command that brings back what is not here, for each grid that means some of it."""
+    science = Science(settings.root)
+    for grid in names(settings.root, "grid"):
+        with suppress(Refusal):  # a grid that cannot be read hides no other
+            cells = trace(load_grid(settings.root, grid), science).cells.values()
+            if number := len({stage.record for stage in cells} & away):
+                command = f"quantgrid archive fold --grid {grid}"
+                yield f"`{command}` brings {counted(number, 'result')} back"
 
 
 def _folded(root: Path) -> dict[str, str]:
@@ -98,7 +114,7 @@ def _verdict(archive: Archive, record: Record, lineage: Lineage) -> str | None:
     cell = str(record["cell"])
     base, stage = verdicts.base_of(cell), lineage.cells.get(verdicts.base_of(cell))
     of_base = archive.find_record(stage.record) if stage and base != cell else None
-    said = verdicts.counting(_said(archive, record), of_base and _said(archive, of_base))
+    said = verdicts.counting(_said(archive, record), _said(archive, of_base) if of_base else None)
     return None if said.word == verdicts.UNJUDGED else said.word
 
 

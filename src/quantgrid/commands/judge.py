@@ -3,13 +3,16 @@
 import argparse
 import json
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from quantgrid import judging
-from quantgrid.archive import opened
+from quantgrid.archive import Archive, opened
+from quantgrid.archive.record import Record
 from quantgrid.clock import SystemClock
+from quantgrid.errors import ConfigRefusal
 from quantgrid.load import load_settings
-from quantgrid.verdicts import Word, reason_of, word_of
+from quantgrid.verdicts import Said, Word, base_of, counting, reason_of, word_of
 
 HELP = "judge the results here, and bring their verdicts up to date with the archive"
 
@@ -40,9 +43,20 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({record["cell"]: record["verdict"] for record in found}, indent=2))
         return 0
-    for record in found:
-        if word_of(record) != Word.VALID:
-            print(f"{word_of(record)}  {record['cell']}  {reason_of(record)}")
-    counts = Counter(map(word_of, found))
+    said = _counting(root, archive, found)
+    for cell, (word, reason) in said.items():
+        if word != Word.VALID:
+            print(f"{word}  {cell}  {reason}")
+    counts = Counter(each.word for each in said.values())
     print(", ".join(f"{counts[word]} {word}" for word in Word))
     return 0
+
+
+def _counting(root: Path, archive: Archive, found: list[Record]) -> dict[str, Said]:
+    """What counts for each cell, as in table and page: a form is never better than its base."""
+    own = {str(record["cell"]): Said(word_of(record), reason_of(record)) for record in found}
+    bases = dict(own)
+    for base in {*map(base_of, own)} - own.keys():
+        with suppress(ConfigRefusal):  # one that has no result here says nothing
+            bases[base] = judging.said_of(archive, *judging.results(root, [base]))
+    return {cell: counting(said, bases.get(base_of(cell))) for cell, said in own.items()}

@@ -59,9 +59,11 @@ def _chosen(found: list[Failure], options: argparse.Namespace) -> list[Failure]:
         )
     unknown = set(options.cell) - {failure["cell"] for failure in found}
     if unknown:
+        failed = ", ".join(sorted({f["cell"] for f in found}))
         raise ConfigRefusal(
             f"{', '.join(sorted(unknown))} did not fail, here or in another clone",
-            expected=", ".join(sorted({f["cell"] for f in found})) or "no failure at all",
+            expected=failed or None,
+            seen=None if failed else "no failure at all",
             do="`quantgrid why CELL` tells what is known of a cell.",
         )
     return [
