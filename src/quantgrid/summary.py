@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quantgrid import common_jobs, failures, layout, ledger, terminal, wanted, wording
+from quantgrid.common_jobs import CommonJob
 from quantgrid.errors import FailureClass, QuantgridError
 from quantgrid.failures import Failure
 from quantgrid.plan import Plan, State
@@ -19,6 +20,7 @@ from quantgrid.rental.register import Register
 from quantgrid.rental.spend import dollars
 from quantgrid.select import AnyCell
 from quantgrid.store import Store
+from quantgrid.terminal import Event
 from quantgrid.verdicts import Said, base_of, counting
 from quantgrid.wanted import local_results
 
@@ -36,7 +38,8 @@ class Trouble(NamedTuple):
     Args:
         failure: As it was written down.
         cells: The cells that have no result because of it.
-        is_common: Whether a job of the corpus, the table or the page failed, and no cell's own.
+        is_common: Whether what failed is no stage of a cell, but a job of Snakemake with a log: of
+            the corpus, the table, the page, or one that brings a record here.
         is_mended: Whether what it asks for was done since.
     """
 
@@ -76,10 +79,12 @@ class Summary(NamedTuple):
         troubles: What keeps cells from their results, that of most cells first.
         left: Cells without result that no failure keeps.
         held: Cells that another controller computes.
-        doubted: Cells made or restored now whose verdict is not VALID, with the verdict.
+        doubted: Cells whose verdict is not VALID, with it, of those that were made, restored or
+            shown anew.
         cost: What it did cost, in words.
         has_page: Whether the page of the grid shows these results; a part of a grid makes none.
         has_failed: Whether a job failed, of a cell or of what all cells need.
+        was_interrupted: Whether a job was asked to end, by whomever.
     """
 
     grid: str
@@ -95,13 +100,15 @@ class Summary(NamedTuple):
     cost: str
     has_page: bool
     has_failed: bool = False
+    was_interrupted: bool = False
 
     @property
     def outcome(self) -> str:
         """How it ended, in one word or two."""
         if self.is_done:
             return "done"
-        is_stopped = self.was_stopped or not (self.troubles or self.has_failed)
+        is_failed = bool(self.troubles) or self.has_failed
+        is_stopped = self.was_stopped or (self.was_interrupted and not is_failed)
         return "stopped" if is_stopped else "not done"
 
 
@@ -120,25 +127,31 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
     by_state = {state: [c.id for c in here if plan.state(c) is state] for state in State}
     made = (*by_state[State.MAKE], *by_state[State.EVALUATE])
     restored = tuple(by_state[State.RESTORE])
+    current = by_state[State.CURRENT]
+    shown = (*made, *restored, *(current if terminal.was_noted(Event.SHOWN_ANEW) else ()))
     known = (_placed(each, root) for each in failures.all_of(root))
-    is_asked = not (is_done or terminal.was_stopped())
-    common = _common(plan, lacking, root) if is_asked else ()
-    troubles = (*_troubles(plan, lacking, known, root), *common)
+    is_asked = not (is_done or terminal.was_noted(Event.STOP))
+    troubles = tuple(_troubles(plan, lacking, known, root))
+    if is_asked:
+        kept = {cell for trouble in troubles for cell in trouble.cells}
+        unfolded = _unfolded([cell for cell in lacking if cell.id not in kept], root)
+        troubles = (*troubles, *unfolded, *_common(plan, lacking, root))
     kept = {cell for trouble in troubles for cell in trouble.cells}
     return Summary(
         grid=plan.lineage.grid.name,
         is_done=is_done,
-        was_stopped=terminal.was_stopped(),
-        current=len(by_state[State.CURRENT]),
+        was_stopped=terminal.was_noted(Event.STOP),
+        current=len(current),
         restored=restored,
         made=made,
         troubles=troubles,
         left=tuple(cell.id for cell in lacking if cell.id not in kept),
         held=len(plan.elsewhere),
-        doubted=tuple(_doubted(plan, rows, (*made, *restored))),
+        doubted=tuple(_doubted(plan, rows, shown)),
         cost=_cost(plan, rows, made, store if is_rented else None),
         has_page=_is_page_current(plan, root),
-        has_failed=terminal.has_failed(),
+        has_failed=terminal.was_noted(Event.FAILURE),
+        was_interrupted=terminal.was_noted(Event.INTERRUPTION),
     )
 
 
@@ -192,8 +205,21 @@ def _common(plan: Plan, lacking: Sequence[AnyCell], root: Path) -> Iterator[Trou
     found = common_jobs.last_error(root, before, *(() if lacking else (after,)))
     if found is None:
         return
-    job, said = found
-    failure = {
+    yield Trouble(_told(*found), tuple(cell.id for cell in lacking), is_common=True)
+
+
+def _unfolded(lacking: Iterable[AnyCell], root: Path) -> Iterator[Trouble]:
+    """Cells whose record could not be brought here; that is no failure of a stage."""
+    for cell in lacking:
+        result = layout.RESULT.format(base=cell.base, variant=cell.variant)
+        job = CommonJob(cell.id, "fold", result)
+        if said := job.find_error(root):
+            yield Trouble(_told(job, said), (cell.id,), is_common=True)
+
+
+def _told(job: CommonJob, said: str) -> Failure:
+    """What the log of a job says, as a failure."""
+    return {
         "cell": job.owner,
         "stage": job.rule,
         "class": FailureClass.REFUSAL if said.startswith("refused:") else FailureClass.CODE,
@@ -201,7 +227,6 @@ def _common(plan: Plan, lacking: Sequence[AnyCell], root: Path) -> Iterator[Trou
         "log": job.log,
         "is_remembered": False,
     }
-    yield Trouble(failure, tuple(cell.id for cell in lacking), is_common=True)
 
 
 def _is_page_current(plan: Plan, root: Path) -> bool:
@@ -272,8 +297,6 @@ def lines(told: Summary, command: Sequence[str], width: int = WIDTH) -> list[str
 
 
 def _counts(told: Summary) -> str:
-    if told.is_done and not (told.made or told.restored or told.current):
-        return "no cell was asked for"
     kept = {cell for trouble in told.troubles for cell in trouble.cells}
     counts = {
         "made": len(told.made),

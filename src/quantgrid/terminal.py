@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 
 SENTENCES = ("refused:", "failed:", "alarm:", "checkpointed:", "interrupted:")
@@ -50,31 +51,29 @@ def find_announced() -> Grid | None:
     return _announced[-1] if _announced else None
 
 
-_stopped: list[bool] = []
-_failed: list[bool] = []
+_noted: set["Event"] = set()
 _concluding: list[str] = []
 _concluded: set[str] = set()
 _listeners: list[str] = []
 
 
-def note_stop() -> None:
-    """Tell this process that somebody asked it to stop."""
-    _stopped[:] = [True]
+class Event(Enum):
+    """What counts for the last words of this process."""
+
+    STOP = "somebody asked it to stop"
+    FAILURE = "a job failed"
+    INTERRUPTION = "a job was asked to end, by whomever"
+    SHOWN_ANEW = "a job made the table or the page of a grid"
 
 
-def was_stopped() -> bool:
-    """Whether somebody asked this process to stop."""
-    return bool(_stopped)
+def note(event: Event) -> None:
+    """Tell this process what happened in it."""
+    _noted.add(event)
 
 
-def note_failure() -> None:
-    """Tell this process that a job failed."""
-    _failed[:] = [True]
-
-
-def has_failed() -> bool:
-    """Whether a job of this process failed."""
-    return bool(_failed)
+def was_noted(event: Event) -> bool:
+    """Whether it happened in this process."""
+    return event in _noted
 
 
 def will_conclude() -> None:

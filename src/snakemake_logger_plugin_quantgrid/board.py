@@ -8,7 +8,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from quantgrid import terminal
 from quantgrid.clock import Clock
-from quantgrid.terminal import SENTENCES, Job, find_announced, job_owner
+from quantgrid.terminal import SENTENCES, Event, Job, find_announced, job_owner
 from snakemake_logger_plugin_quantgrid.faces import Face
 from snakemake_logger_plugin_quantgrid.job_files import ProgressFile, find_last_words
 from snakemake_logger_plugin_quantgrid.tally import Tally
@@ -16,7 +16,15 @@ from snakemake_logger_plugin_quantgrid.told import Teller
 
 _REPLACED = frozenset({LogEvent.JOB_STARTED, LogEvent.PROGRESS})
 _SELECTING = "Select jobs to execute..."
-_STOPPING = "Terminating processes on user request"
+_STOPPING = (
+    "Terminating processes on user request",
+    "Will exit after finishing currently running jobs (scheduler)",
+)
+"""How Snakemake answers Ctrl-C, and SIGTERM."""
+
+_SHOWING = frozenset({"table", "report"})
+"""Rules that show a whole grid."""
+
 _AT_LEAST_ONE = "At least one job did not complete successfully."
 _ENDED = re.compile(r"(returned non-zero exit status \d+|died with [^\n]*?)\.?\s*$")
 """How a command ended, at the end of the report that repeats all of it (subprocess)."""
@@ -116,7 +124,7 @@ class Board:
             terminal.will_conclude()
         if self._tally is not None and str(record.msg).startswith(_STOPPING):
             self._tally.is_stopping = True
-            terminal.note_stop()
+            terminal.note(Event.STOP)
         if self._tally is None or (event not in _REPLACED and record.msg != _SELECTING):
             self._default.handle(record)
 
@@ -146,6 +154,8 @@ class Board:
         self._files.pop(job_id, None)
         job = tally.finish(job_id, now_s)
         if job is not None:
+            if job.rule in _SHOWING:
+                terminal.note(Event.SHOWN_ANEW)
             self._face.done(tally, job, now_s - job.started_s)
 
     def _fail(self, tally: Tally, record: logging.LogRecord) -> None:
@@ -189,8 +199,8 @@ class Board:
         self._files.pop(job_id, None)
         job = tally.fail(job_id, words)
         if job is not None:
-            if tally.failures[job_id].word == "fail":
-                terminal.note_failure()
+            is_failure = tally.failures[job_id].word == "fail"
+            terminal.note(Event.FAILURE if is_failure else Event.INTERRUPTION)
             seconds = self._clock.monotonic_s() - job.started_s
             self._face.failed(tally, tally.failures[job_id], seconds)
 

@@ -158,12 +158,17 @@ def recall(tally: Tally, told: Set[str] = frozenset()) -> list[str]:
     """The failed jobs of a call, for the eye that looks at the end first.
 
     Each was told whole when it failed: here stands what it was and what to do, in few words.
+    Where all were asked to stop, the jobs that did are not told once more.
 
     Args:
         tally: The jobs.
         told: Owners of jobs that somebody else tells of.
     """
-    failures = [each for each in tally.failures.values() if each.job.owner not in told]
+    failures = [
+        each
+        for each in tally.failures.values()
+        if each.job.owner not in told and not (tally.is_stopping and each.word == "stop")
+    ]
     lines = [line for each in failures[:_MAX_RECALLED] for line in _in_short(each)]
     hidden = len(failures) - _MAX_RECALLED
     lines += [f"and {hidden} more failed"] if hidden > 0 else []
@@ -172,8 +177,9 @@ def recall(tally: Tally, told: Set[str] = frozenset()) -> list[str]:
 
 def _in_short(failure: Failure) -> Iterator[str]:
     """A failed job without numbers and places; one that was stopped asks for nothing."""
-    what = clause(failure.words).removeprefix(f"{failure.job.owner}: ")
-    yield f"{failure.word}  {failure.job.owner}  {failure.job.rule}  {what}"
+    owner = failure.job.owner
+    what = clause(failure.words).removeprefix(owner).removeprefix(":").strip()
+    yield f"{failure.word}  {owner}  {failure.job.rule}  {what}"
     step = next_step(failure.words) if failure.word == "fail" else ""
     if step:
         yield f"{' ' * _INDENT}{step}"

@@ -32,8 +32,10 @@ def test_block_leads_to_the_page_when_all_is_there() -> None:
 
 
 def test_block_says_so_when_no_cell_was_asked_for() -> None:
-    """A corpus alone is done; its grid is not."""
-    assert told(left=("a/b",)).startswith("summary   demo: done; no cell was asked for\n")
+    """A corpus alone is done; its grid is not: said one way, whatever was there before."""
+    assert told(left=("a/b",)).startswith("summary   demo: done; 1 not asked for\n")
+    told_of_more = told(left=("a/b",), current=6)
+    assert told_of_more.startswith("summary   demo: done; 6 there before, 1 not asked for\n")
 
 
 def test_block_leads_to_no_page_when_a_part_was_asked_for() -> None:
@@ -42,9 +44,10 @@ def test_block_leads_to_no_page_when_a_part_was_asked_for() -> None:
 
 
 def test_block_calls_a_run_stopped_only_when_nothing_failed() -> None:
-    """A corpus that cannot be sealed is nobody's cell, and nobody stopped it."""
-    assert "demo: stopped; " in told(is_done=False)
-    assert "demo: not done; " in told(is_done=False, has_failed=True)
+    """A corpus that cannot be sealed is nobody's cell, and nobody stopped what went wrong."""
+    assert "demo: not done; " in told(is_done=False)
+    assert "demo: stopped; " in told(is_done=False, was_interrupted=True)
+    assert "demo: not done; " in told(is_done=False, has_failed=True, was_interrupted=True)
     assert "demo: stopped; " in told(is_done=False, has_failed=True, was_stopped=True)
 
 

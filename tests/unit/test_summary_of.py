@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from core_parts import archive_in
-from quantgrid import atomic, common_jobs, failures, layout, ledger, summary
+from quantgrid import atomic, common_jobs, failures, layout, ledger, summary, terminal
 from quantgrid.diagnosis import Diagnosis
 from quantgrid.errors import CorpusRefusal
 from quantgrid.lineage import Lineage, Science, trace
 from quantgrid.load import load_grid
 from quantgrid.plan import Plan
 from quantgrid.summary import Summary
+from quantgrid.terminal import Event
 from quantgrid.wanted import source_of
 
 BASE = "n0-t20k-s0/none"
@@ -67,10 +68,12 @@ class Desk:
         base, variant = cell.split("/")
         (self.root / layout.RESULT.format(base=base, variant=variant)).unlink()
 
-    def summary(self, *, is_done: bool = True) -> Summary:
-        """At the end of a run that brought everything back from the archive."""
+    def summary(self, *, is_done: bool = True, is_current: bool = False) -> Summary:
+        """At the end of a run that brought everything back from the archive, or found it here."""
         records = frozenset(stage.record for stage in self.lineage.cells.values())
-        plan = Plan(self.lineage, records, {}, tuple(self.lineage.grid.every))
+        made = self.lineage.cells
+        local = {c.id: made[c.id].fingerprint for c in self.lineage.grid.every if is_current}
+        plan = Plan(self.lineage, records, local, tuple(self.lineage.grid.every))
         store = archive_in(self.root).store
         return summary.of(plan, self.root, store, is_done=is_done, is_rented=False)
 
@@ -147,3 +150,32 @@ def test_remembered_refusal_asks_for_no_corpus_that_was_sealed_since(
     os.utime(desk.root / seal.product)
     assert "--forcerun prepare" not in steps()
     assert "2. It was mended since: let it be tried again:" in steps()
+
+
+def test_rejected_cell_that_was_there_is_named_where_its_grid_is_shown_anew(
+    desk: Desk, lineage: Lineage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`quantgrid reject` makes but table and page anew; a run that makes nothing repeats none."""
+    rows = {cell.id: lineage.cells[cell.id].fingerprint for cell in lineage.grid.every}
+    cell = next(each for each in rows if not each.endswith("/none"))
+    desk.enter(rows, **{cell: "INVALID"})
+    monkeypatch.setattr(terminal, "_noted", set())
+
+    assert desk.summary(is_current=True).doubted == ()
+    terminal.note(Event.SHOWN_ANEW)
+    told = desk.summary(is_current=True)
+    assert (told.current, told.doubted) == (len(rows), ((cell, "INVALID"),))
+
+
+def test_failed_fold_is_told_with_its_step(desk: Desk) -> None:
+    """A record that is damaged is no failure of a stage; its result is what is missing."""
+    desk.forget(BASE)
+    base, variant = BASE.split("/")
+    log = layout.log_of(layout.RESULT.format(base=base, variant=variant))
+    atomic.publish(desk.root / log, b"failed: a record is damaged; seen 3 bytes. Fetch it anew.\n")
+
+    told = summary.lines(desk.summary(is_done=False), ["snakemake"])
+
+    assert f"failed    {BASE}, fold" in told
+    assert "          a record is damaged" in told
+    assert told[-2] == "next      Fetch it anew."

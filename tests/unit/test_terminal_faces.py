@@ -57,6 +57,21 @@ def test_job_that_was_stopped_is_recalled_without_a_next_step() -> None:
     tally = failed("interrupted: n0-s1/none: ended. Run the same command again.")
 
     assert recall(tally) == ["stop  n0-s1/none  base  ended"]
+    tally = failed("interrupted: n0-s1/none was ended by SIGINT, no checkpoint was saved yet.")
+    what = "was ended by SIGINT, no checkpoint was saved yet"
+    assert recall(tally) == [f"stop  n0-s1/none  base  {what}"]
+
+
+def test_jobs_that_were_stopped_are_not_recalled_where_somebody_stopped_all() -> None:
+    """Each was told when it ended; one that failed all the same is named."""
+    tally = failed("interrupted: n0-s1/none was ended by SIGINT.")
+    tally.is_stopping = True
+    tally.start(Job(2, "base", "n0-s2/none", (), 0.0))
+    tally.fail(2, "failed: KeyError.")
+
+    failure, stopped = recall(tally)
+    assert failure == "fail  n0-s2/none  base  KeyError"
+    assert stopped.startswith("stopped on request; ")
 
 
 def test_many_failures_are_recalled_as_ten_and_a_number() -> None:

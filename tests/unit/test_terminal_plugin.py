@@ -18,6 +18,7 @@ from snakemake_interface_logger_plugins.tests import MockOutputSettings, TestLog
 from emulator import SizedScreen, Window
 from quantgrid import terminal
 from quantgrid.layout import progress_file
+from quantgrid.terminal import Event
 from snakemake_logger_plugin_quantgrid import REDRAW_S, LogHandler
 from snakemake_logger_plugin_quantgrid.board import Board
 from snakemake_logger_plugin_quantgrid.faces import Lines, Live
@@ -200,6 +201,35 @@ def test_board_does_not_call_a_stop_on_request_a_failure(desk: Desk) -> None:
     desk.board.close()
     assert "did not complete" not in desk.out.getvalue()
     assert desk.lines[-2] == "stopped on request; the same command goes on from what is kept"
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        ("Terminating processes on user request, this might take some time.", Event.STOP),
+        ("Will exit after finishing currently running jobs (scheduler).", Event.STOP),
+        ("Shutting down, this might take some time.", None),
+    ],
+)
+def test_board_notes_a_stop_by_ctrl_c_and_by_sigterm(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str, event: Event | None
+) -> None:
+    """The last words call nothing else a stop."""
+    noted: set[Event] = set()
+    monkeypatch.setattr(terminal, "_noted", noted)
+    desk.tell(None, said)
+    assert noted == ({event} if event else set())
+
+
+@pytest.mark.parametrize(("rule", "is_shown"), [("table", True), ("report", True), ("fold", False)])
+def test_board_notes_that_a_grid_is_shown_anew(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, rule: str, *, is_shown: bool
+) -> None:
+    """A run that did nothing does not repeat what is doubted."""
+    monkeypatch.setattr(terminal, "_noted", set())
+    desk.start(1, rule=rule)
+    desk.tell(LogEvent.JOB_FINISHED, job_id=1)
+    assert terminal.was_noted(Event.SHOWN_ANEW) == is_shown
 
 
 def test_board_shows_an_error_at_once_when_its_thread_says_something_else(desk: Desk) -> None:

@@ -205,11 +205,12 @@ def test_stop_now_kills_at_once_when_asked(desk: Desk) -> None:
 
 def test_stop_ends_snakemake_in_the_foreground_too(desk: Desk) -> None:
     """A controller that nobody launched is stopped like one that was."""
-    window = Terminal(desk.root, *SNAKEMAKE)
+    window = Terminal(desk.root, *SNAKEMAKE, "--rerun-incomplete")
     desk.await_work()
 
-    desk.quantgrid("stop", "--grace-s", "60")
+    said = desk.quantgrid("stop", "--grace-s", "60")
 
+    assert "Go on with `quantgrid launch -- --rerun-incomplete`." in said  # what was typed
     assert window.wait() != 0
     assert desk.saved()
     window.close()

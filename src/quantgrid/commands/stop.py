@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from quantgrid import processes, standing, stopping
+from quantgrid import outlook, processes, standing, stopping
 from quantgrid.errors import HoldRefusal, PlatformFault
 from quantgrid.load import load_platform, load_settings
 from quantgrid.rental.stopping import leases_of_copy
@@ -85,7 +85,7 @@ def _end_here(options: argparse.Namespace, holder: Holder | None) -> str:
             seen=f"processes {', '.join(str(each.pid) for each in left)}",
             do="They wait for a disk or a device, or belong to another user; look with `ps`.",
         )
-    return _said(killed)
+    return _said(killed, holder)
 
 
 def _interrupt(holder: Holder) -> None:
@@ -118,6 +118,7 @@ def _grace_s(options: argparse.Namespace, holder: Holder) -> float:
     return load_platform(root, load_settings(root, {}).platform).own_grace_s + _MARGIN_S
 
 
-def _said(killed: int) -> str:
+def _said(killed: int, holder: Holder) -> str:
     how = f"{killed} processes were killed" if killed else "every process ended by itself"
-    return f"Stopped: {how}, and nothing of it runs.\nGo on with `quantgrid launch`."
+    again = outlook.again(holder.arguments)
+    return f"Stopped: {how}, and nothing of it runs.\nGo on with `{again}`."
