@@ -1,5 +1,6 @@
 """One controller per working copy, by a lock that the kernel frees when the process ends."""
 
+import atexit
 import fcntl
 import json
 import os
@@ -170,7 +171,8 @@ def _explain_second_interrupt() -> None:
     """Ctrl-C pressed again, because nothing seems to happen, gets a sentence.
 
     Passed on, it breaks off Snakemake's clean-up with a traceback, and the last words with it.
-    Whoever presses a third time is not held.
+    Whoever presses a third time is not held.  At the very end, when Python answers no signal any
+    more, a late press would end the process as killed, whatever its last words were: it is ignored.
     """
     answer = signal.getsignal(signal.SIGINT)
     if answer is _leave:
@@ -187,6 +189,7 @@ def _explain_second_interrupt() -> None:
             answer(number, frame)
 
     signal.signal(signal.SIGINT, hear)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 # -- the terminal ---------------------------------------------------------------------------------

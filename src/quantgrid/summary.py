@@ -132,10 +132,7 @@ def of(plan: Plan, root: Path, store: Store, *, is_done: bool, is_rented: bool) 
     known = (_placed(each, root) for each in failures.all_of(root))
     is_asked = not (is_done or terminal.was_noted(Event.STOP))
     troubles = tuple(_troubles(plan, lacking, known, root))
-    if is_asked:
-        kept = {cell for trouble in troubles for cell in trouble.cells}
-        unfolded = _unfolded([cell for cell in lacking if cell.id not in kept], root)
-        troubles = (*troubles, *unfolded, *_common(plan, lacking, root))
+    troubles += tuple(_untold(plan, lacking, troubles, root)) if is_asked else ()
     kept = {cell for trouble in troubles for cell in trouble.cells}
     return Summary(
         grid=plan.lineage.grid.name,
@@ -208,8 +205,17 @@ def _common(plan: Plan, lacking: Sequence[AnyCell], root: Path) -> Iterator[Trou
     yield Trouble(_told(*found), tuple(cell.id for cell in lacking), is_common=True)
 
 
+def _untold(
+    plan: Plan, lacking: Sequence[AnyCell], troubles: Iterable[Trouble], root: Path
+) -> Iterator[Trouble]:
+    """What is no failure of a stage: records that could not be brought here, common jobs."""
+    kept = {cell for trouble in troubles for cell in trouble.cells}
+    yield from _unfolded((cell for cell in lacking if cell.id not in kept), root)
+    yield from _common(plan, lacking, root)
+
+
 def _unfolded(lacking: Iterable[AnyCell], root: Path) -> Iterator[Trouble]:
-    """Cells whose record could not be brought here; that is no failure of a stage."""
+    """Cells whose record could not be brought here."""
     for cell in lacking:
         result = layout.RESULT.format(base=cell.base, variant=cell.variant)
         job = CommonJob(cell.id, "fold", result)

@@ -185,6 +185,26 @@ def test_second_interrupt_is_answered_and_a_third_is_not_held(tmp_path: Path) ->
     assert "Stopping already: running jobs save their state" in done.stderr
 
 
+_PRESSED_LATE = """
+import os, signal, sys
+from pathlib import Path
+from quantgrid.controller import Controller
+from quantgrid.store.folder import FolderStore
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT, write=os.write):
+        kill(pid, number)
+        write(1, b"goes on")
+Controller(Path(sys.argv[1]), FolderStore(Path(sys.argv[1]) / "archive")).start()
+last = Last()
+sys.exit(3)
+"""
+
+
+def test_interrupt_after_the_last_words_changes_no_exit_code(tmp_path: Path) -> None:
+    """Python has given up its signals when it clears its modules, which takes a while."""
+    assert python(_PRESSED_LATE, str(tmp_path), cwd=tmp_path) == (3, "goes on")
+
+
 _PRESSED_EARLY = """
 import os, signal, sys
 from pathlib import Path

@@ -79,8 +79,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, lineage: Lineage) -> Desk:
-    """A grid that is done."""
+def desk(tmp_path: Path, lineage: Lineage, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A grid that is done, in a process that noted nothing so far."""
+    monkeypatch.setattr(terminal, "_noted", set())
     return Desk(tmp_path, lineage)
 
 
@@ -153,13 +154,12 @@ def test_remembered_refusal_asks_for_no_corpus_that_was_sealed_since(
 
 
 def test_rejected_cell_that_was_there_is_named_where_its_grid_is_shown_anew(
-    desk: Desk, lineage: Lineage, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, lineage: Lineage
 ) -> None:
     """`quantgrid reject` makes but table and page anew; a run that makes nothing repeats none."""
     rows = {cell.id: lineage.cells[cell.id].fingerprint for cell in lineage.grid.every}
     cell = next(each for each in rows if not each.endswith("/none"))
     desk.enter(rows, **{cell: "INVALID"})
-    monkeypatch.setattr(terminal, "_noted", set())
 
     assert desk.summary(is_current=True).doubted == ()
     terminal.note(Event.SHOWN_ANEW)

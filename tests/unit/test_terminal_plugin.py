@@ -203,33 +203,22 @@ def test_board_does_not_call_a_stop_on_request_a_failure(desk: Desk) -> None:
     assert desk.lines[-2] == "stopped on request; the same command goes on from what is kept"
 
 
-@pytest.mark.parametrize(
-    ("said", "event"),
-    [
-        ("Terminating processes on user request, this might take some time.", Event.STOP),
-        ("Will exit after finishing currently running jobs (scheduler).", Event.STOP),
-        ("Shutting down, this might take some time.", None),
-    ],
-)
-def test_board_notes_a_stop_by_ctrl_c_and_by_sigterm(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str, event: Event | None
+def test_board_notes_what_counts_for_the_last_words(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last words call nothing else a stop."""
-    noted: set[Event] = set()
-    monkeypatch.setattr(terminal, "_noted", noted)
-    desk.tell(None, said)
-    assert noted == ({event} if event else set())
-
-
-@pytest.mark.parametrize(("rule", "is_shown"), [("table", True), ("report", True), ("fold", False)])
-def test_board_notes_that_a_grid_is_shown_anew(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, rule: str, *, is_shown: bool
-) -> None:
-    """A run that did nothing does not repeat what is doubted."""
-    monkeypatch.setattr(terminal, "_noted", set())
-    desk.start(1, rule=rule)
-    desk.tell(LogEvent.JOB_FINISHED, job_id=1)
-    assert terminal.was_noted(Event.SHOWN_ANEW) == is_shown
+    """Ctrl-C and SIGTERM are stops, and nothing else is; a table that is made shows its grid."""
+    for told, is_noted in (
+        ("Terminating processes on user request", 1),
+        ("Will exit after", 1),
+        ("x", 0),
+    ):
+        monkeypatch.setattr(terminal, "_noted", set())
+        desk.tell(None, f"{told} finishing currently running jobs (scheduler).")
+        assert terminal.was_noted(Event.STOP) == bool(is_noted), told
+    for job_id, rule in enumerate(("fold", "table"), 1):
+        desk.start(job_id, rule=rule)
+        desk.tell(LogEvent.JOB_FINISHED, job_id=job_id)
+        assert terminal.was_noted(Event.SHOWN_ANEW) == (rule == "table")
 
 
 def test_board_shows_an_error_at_once_when_its_thread_says_something_else(desk: Desk) -> None:
