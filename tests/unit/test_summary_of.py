@@ -137,7 +137,7 @@ def test_remembered_refusal_asks_for_no_corpus_that_was_sealed_since(
     desk.forget(BASE)
     do = "Make it: `snakemake --profile local corpus --forcerun prepare`."
     facts = {"cell": BASE, "stage": "evaluate", "fingerprint": lineage.cells[BASE].fingerprint}
-    facts |= {"when": "2026-01-01T00:00:00Z", "log": None}
+    facts |= {"when": "2026-01-01T00:00:00Z", "log": ""}
     refusal = Diagnosis.of(CorpusRefusal("a shard is short", do=do))
     failures.keep(desk.root, failures.failure_of(refusal, **facts))
 
