@@ -6,6 +6,7 @@ validator: Snakemake its own, the command line `check_schema`.
 
 import math
 import re
+import reprlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,17 @@ from quantgrid import layout, yaml_lines
 from quantgrid.errors import ConfigRefusal
 from quantgrid.forms import Where, refuse_unknown
 from quantgrid.yaml_lines import Document
+
+_KINDS = {
+    "array": "a list such as [{0}]",
+    "object": "names with values, such as `name: {0}`",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
+"""The types of a schema as a person says them."""
 
 Validate = Callable[[Any, str], object]
 """Checks data against the JSON schema at a path, in place; `snakemake.utils.validate` is one."""
@@ -106,6 +118,11 @@ def _refuse_no_numbers(data: Any, where: Where, *keys: Any) -> None:
             _refuse_no_numbers(value, where, *keys, key)
 
 
+def _is_bare(value: object) -> bool:
+    """Whether a value may stand within an example."""
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
+
+
 def _validation_error(error: BaseException | None) -> Any | None:
     """The schema error within an error of Snakemake's, which knows neither file nor line."""
     while error is not None:
@@ -123,4 +140,12 @@ def _schema_refusal(error: Any, where: Where) -> ConfigRefusal:
         except ConfigRefusal as refusal:
             return refusal
     path = ".".join(map(str, keys)) or "the file"
+    if error.validator == "type":
+        kinds = error.validator_value
+        words = [_KINDS[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+        expected = " or ".join(words).format(error.instance if _is_bare(error.instance) else "a")
+        seen = reprlib.repr(error.instance)
+        return ConfigRefusal(
+            f"{path}: this is of another kind", expected=expected, seen=seen, where=where(*keys)
+        )
     return ConfigRefusal(f"{path}: {error.message}", where=where(*keys))

@@ -101,6 +101,7 @@ def _stage(owner: str, stage: Stage, place: Place, link_s: float | None) -> dict
         "archived": record is not None,
         "state": str(state) if state.is_dir() else None,
         "checkpoint": None if record else links.newest_checkpoint(state) or None,
+        "checkpoint_tokens": None if record else links.find_told(state).get("tokens"),
         "num_tokens": _tokens_at_end(stage.spec),
         "links": list(chain.links),
         "counters": chain.counters(),
@@ -213,7 +214,8 @@ def _after_doubt(cell: str, verdict: Mapping[str, Any]) -> str:
     if verdict["verdict"] == Word.INVALID:
         return (
             "Find the cause, by docs/guides/wrong-output.md; the table has the reason instead of "
-            "its numbers. Mend what it was made from, which makes it again."
+            "its numbers. When code, corpus or setting is mended, it is another cell to the "
+            "archive, and the same command computes it."
         )
     if verdict["verdict"] != Word.SUSPECT:
         return ""
@@ -246,7 +248,8 @@ def lines(told: Mapping[str, Any], configured: str = "") -> list[str]:
     text += [f"cell         {told['cell']}", f"grid         {told['grid']}"]
     text += [f"fingerprint  {told['fingerprint']}"]
     text.append(f"archived     {'yes' if told['archived'] else 'no'}, in {told['archive']}")
-    text.append(f"result       {told['result'] or 'not folded here'}")
+    if told["stages"][-1]["stage"] != "trunk":  # a milestone has a record and no result
+        text.append(f"result       {told['result'] or 'not folded here'}")
     text += _verdict_lines(told["verdict"]) if told["verdict"] else []
     text.append(f"held         {told['hold'] or 'by nobody'}")
     for stage in told["stages"]:
@@ -266,11 +269,11 @@ def _verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
     lead = ", because " if is_of_base else ": "
     text = _wrapped("verdict", f"{word}{lead}{reason}" if reason else word)
     text += _wrapped("", f"the cell itself: {verdict['own']}") if "own" in verdict else []
-    answers = [each for each in verdict.get("evidence") or () if each["verdict"] != "VALID"]
-    for each in answers:
-        text += _wrapped(
-            "  question", f"{each['question']}: {each['verdict']}, seen {each['seen']}"
-        )
+    for each in verdict.get("evidence") or ():
+        is_told = f"{each['question']}: {each['seen']}" in (reason or "")
+        if each["verdict"] != Word.VALID and not is_told:
+            answer = f"{each['question']}: {each['verdict']}, seen {each['seen']}"
+            text += _wrapped("  question", answer)
     return text
 
 
@@ -342,13 +345,16 @@ def _stage_lines(stage: Mapping[str, Any]) -> list[str]:
             counted(counts[f"{each}s"], each) for each in ("link", "interruption", "failure")
         ),
     ]
-    facts += [f"newest checkpoint {stage['checkpoint']}"] if stage["checkpoint"] else []
+    if stage["checkpoint"]:
+        tokens = stage["checkpoint_tokens"]
+        newest = stage["checkpoint"] if tokens is None else f"at {tokens:,} tokens"
+        facts.append(f"newest checkpoint {newest}")
     planned = stage["planned_links"]
     facts += [] if planned is None else [f"{counted(planned, 'more link')} at this speed"]
     facts += [f"held by {stage['hold']}"] if stage["hold"] else []
     head = _wrapped("stage", f"{stage['stage']} of {stage['owner']}: {'; '.join(facts)}")
     end = stage["num_tokens"]
-    return [*head, *(f"  link       {_link_line(link, end)}" for link in stage["links"])]
+    return [*head, *(f"  attempt    {_link_line(link, end)}" for link in stage["links"])]
 
 
 def _link_line(link: links.Link, end: int | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 from core_parts import archive_in, body, key_of, put
 from quantgrid import atomic, layout, ledger
 from quantgrid.archive.record import sealed
-from quantgrid.claims import document
+from quantgrid.claims import check, document
 from quantgrid.entry import code_of
 from quantgrid.errors import DataFault
 from quantgrid.lineage import Science, trace
@@ -145,6 +145,13 @@ def test_claims_compares_facts_when_they_are_stated(desk: Desk, facts: str, is_f
     found = desk.findings(f"A number. <!-- cell: {CELL} {facts} -->\n")
 
     assert [each[1] for each in found] == [True] * is_false
+
+
+def test_claims_tells_a_number_with_the_digits_of_the_table(desk: Desk) -> None:
+    """Sixteen digits are nobody's; more than the table has are told where they were written."""
+    seen = [check.shown(1.8800758520762126, said) for said in ("1.9", "1.88007585")]
+
+    assert seen == ["1.880076", "1.88007585"]
 
 
 def test_claims_says_look_when_results_are_those_of_another_definition(desk: Desk) -> None:

@@ -354,6 +354,15 @@ def test_rejection_is_one_line_of_text_when_it_was_typed_as_something_else(copie
     assert _newest(copied)["reason"] == "grün and [31m red"
 
 
+def test_rejection_is_refused_when_the_result_is_none_of_the_named_grid(copied: Path) -> None:
+    """`--grid` is typed all day: it is held, and the cell of another grid stays as it is."""
+    options = ("--reason", "x", "--by", "ann", "--root", str(PROJECT), "--archive", "archive")
+
+    with pytest.raises(ConfigRefusal, match=f"{BASE} here is none of grid smoke"):
+        dispatch(["reject", BASE, "--grid", "smoke", *options])
+    assert _keys(copied) == ["000000.json"]
+
+
 def test_rejection_asks_for_a_name_when_the_system_knows_none(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

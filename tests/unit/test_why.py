@@ -105,6 +105,7 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     layout.links_file(state).parent.mkdir(parents=True)
     short = {"started": "2026-11-30T13:00:00Z", "wall_s": 0.4, "end": "interrupted"}
     layout.links_file(state).write_text(json.dumps([link, short]))
+    layout.link_file(state).write_text(json.dumps({"checkpoint": "0" * 90, "tokens": 4096}))
 
     said = told("n0-t20k-s0/none", "--grid", "smoke")
 
@@ -114,6 +115,8 @@ def test_why_tells_who_computes_a_stage_and_how_far_its_chain_is(
     assert f"; held by {held}" in " ".join(f"{stage} ".split()) + " "
     assert "2026-11-30T12:00:00Z  cap after 3000 s on" in said
     assert "5,000 tokens" in said
+    assert "newest checkpoint at 4,096 tokens" in " ".join(stage.split())
+    assert "\n  link " not in said  # an interruption is counted as none
     assert "2026-11-30T13:00:00Z  interrupted after less than a second on" in said
     assert "\nmade from    n0-s0/16384\n" in said  # and not from itself
 
@@ -173,7 +176,8 @@ def doubt(root: Path, cell: str, word: Word) -> None:
     lineage = trace(load_grid(root, "smoke"), Science(root))
     record = archived(root, "cells", cell, lineage.cells[cell].fingerprint)
     reason = "" if word is Word.VALID else "gap: 0.4 nats"
-    said = verdicts.sealed(record, word, reason=reason, by={"judge": 99}, at="2026")
+    asked = [{"question": "gap", "verdict": str(word), "seen": "0.4 nats"}]
+    said = verdicts.sealed(record, word, reason=reason, by={"judge": 99}, at="2026", evidence=asked)
     verdicts.append(archive_in(root), said)
 
 
@@ -215,8 +219,10 @@ def test_why_of_a_doubted_cell_says_what_a_person_does(
     """A guide, the command that rejects it, and that it may stay; of an INVALID one the cause."""
     doubt(tmp_path, BASE, Word.SUSPECT)
 
-    said = next_of(told(BASE, "--grid", "smoke"))
+    whole = told(BASE, "--grid", "smoke")
+    said = next_of(whole)
 
+    assert whole.count("gap: ") == 1  # the reason, and no question that says it again
     assert "docs/guides/wrong-output.md" in said
     assert f'`quantgrid reject {BASE} --reason "..."`' in said
     assert "leave it" in said
@@ -236,6 +242,7 @@ def test_why_of_a_finished_trunk_tells_the_tokens_at_its_end(
 
     said = told("n0-s0/16384", "--grid", "smoke")
 
+    assert "not folded here" not in said
     assert "interrupted after 3 s on None (None), 5,000 tokens" in said
     assert "done after 3 s on None (None), 16,384 tokens" in said
     assert "12,288" not in said

@@ -23,7 +23,7 @@ def test_doctor_is_content_when_the_place_is_fit(copy: WorkingCopy) -> None:
 
     subjects = [each["subject"] for each in found]
     assert subjects == [
-        "volume", "identity", "archive", "locks", "locks", "view",
+        "volume", "identity", "archive", "locks", "view",
         "disk", "python", "packages", "devices", "clock", "skew",
     ]  # fmt: skip
     assert "refuse" not in {each["level"] for each in found}

@@ -20,7 +20,7 @@ _GPU_WITHIN_S = 20
 def check(root: Path, settings: Settings, platform: Platform, second: Path | None) -> list[Finding]:
     """Every finding, in the order in which trouble costs most."""
     place = root / settings.volume
-    return [
+    found = [
         attempt("volume", lambda: _volume(place, platform)),
         attempt("identity", lambda: _identity(place, platform)),
         attempt("archive", lambda: _archive(settings, root)),
@@ -34,6 +34,7 @@ def check(root: Path, settings: Settings, platform: Platform, second: Path | Non
         _clock.check(),
         attempt("skew", lambda: _skew(settings, root)),
     ]
+    return list(dict.fromkeys(found))  # a volume on the same disk has the same locks
 
 
 def _volume(place: Path, platform: Platform) -> Finding:

@@ -34,6 +34,8 @@ _PLACE = re.compile(r"\s+on\s+(?:the\s+)?([\w-]+)")
 """Where something was not run: it may have been elsewhere."""
 
 _WHOLE = re.compile(r"\b(?:is|are|was|were)\s+(?:now\s+)?(?:complete[d]?|finished|done)\b", re.I)
+_DIGITS = 6
+"""Of losses in the table of a grid."""
 _SHARE = re.compile(r"\b(\d[\d,]*)\s+of\s+(?:all\s+|the\s+|its\s+)?(\d[\d,]*)\s+cells\b")
 _WORD = re.compile(r"[\w./-]+")
 
@@ -127,7 +129,13 @@ def _facts(reference: Reference, known: Known, reader: Reader) -> Iterator[Findi
         if value in {None, ""}:
             yield _look(reference.line, says, f"nothing is known of its {name}")
         elif not _agrees(said, value):
-            yield false(reference.line, says, f"it is {value} ({run.evidence()})")
+            yield false(reference.line, says, f"it is {shown(value, said)} ({run.evidence()})")
+
+
+def shown(value: object, said: str) -> str:
+    """A number with as many digits as the table has, or as were written where those are more."""
+    digits = max(_DIGITS, len(said.partition(".")[2]))
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
 
 
 def _agrees(said: str, value: object) -> bool:

@@ -8,9 +8,8 @@ from pathlib import Path
 from quantgrid import atomic, layout
 from quantgrid.archive import Archive, opened
 from quantgrid.errors import ConfigRefusal
-from quantgrid.lineage import Science, trace
-from quantgrid.load import load_grid, load_settings
-from quantgrid.wording import meant
+from quantgrid.load import load_settings
+from quantgrid.named_cell import lineage_with
 
 HELP = "fetch the weights of a cell from the archive, verified"
 
@@ -21,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, default=Path(), help="folder of the Snakefile")
     parser.add_argument("--archive", help="address; that of config/config.yaml by default")
     parser.add_argument("--endpoint-url", help="where its bucket is, when it is not AWS")
-    parser.add_argument("--grid", help="grid that says which record is current")
+    parser.add_argument("--grid", help="name of a grid; the first that has the cell by default")
     parser.add_argument("--to", type=Path, help="folder for the files; pulled/<cell> by default")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -30,12 +29,13 @@ def main(options: argparse.Namespace) -> int:
     """Fetch the files of the record that the grid means."""
     asked = {"archive": options.archive, "endpoint_url": options.endpoint_url}
     settings = load_settings(options.root.absolute(), {**asked, "grid": options.grid})
-    lineage = trace(load_grid(settings.root, settings.grid), Science(settings.root))
+    lineage = lineage_with(
+        options.cell, settings.root, grid=settings.grid, is_named=options.grid is not None
+    )
     if options.cell not in lineage.weights:
         raise ConfigRefusal(
-            f"grid {settings.grid} has no cell {options.cell}"
-            f"{meant(options.cell, lineage.weights)}",
-            do=f"`quantgrid cells --grid {settings.grid}` lists its cells.",
+            f"{options.cell} of grid {lineage.grid.name} is no cell with weights to fetch",
+            do=f"`quantgrid cells --grid {lineage.grid.name}` lists its cells.",
         )
     root = Path.cwd()
     archive = opened.of(settings, root)

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from quantgrid.errors import ConfigRefusal
 from quantgrid.load import load_grid
 from quantgrid.main import dispatch
 from quantgrid.report import acceptance
 from quantgrid.report.records import Grid, read_grid, read_wanted
 from quantgrid.spec import Form
 from report_records import N0, NONE, demo_records, write_grid
+from working_copy import PROJECT
 
 ROW = {bits: Form(method="rtn", bits=bits, group="row", scale="noclip") for bits in (3, 4, 5, 8)}
 KV8 = Form(method="cache", kv_bits=8)
@@ -117,6 +119,9 @@ def test_command_fails_when_a_law_does_not_hold(
     _, other = _grid(tmp_path / "bad", bad)
 
     assert dispatch(["laws", "laws", "--root", str(good), "--out", str(good / "laws.md")]) == 0
+    (other / "config").symlink_to(PROJECT / "config")
+    with pytest.raises(ConfigRefusal, match=r"plan/demo\.json"):  # the configured grid has no plan
+        dispatch(["laws", "--root", str(other)])
     assert dispatch(["laws", "laws", "--root", str(other)]) == 1
 
     assert "| gamma of tokens" not in (page := (good / "laws.md").read_text())
