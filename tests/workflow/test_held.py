@@ -26,8 +26,8 @@ from pathlib import Path
 trace = Path(os.environ["HELD_TRACE"])
 trace.mkdir(parents=True, exist_ok=True)
 (trace / f"{os.environ['QG_FINGERPRINT']}.{os.getpid()}").touch()
-gate = Path(os.environ.get("HELD_GATE", "/nonexistent"))
-if gate.is_dir():
+if os.environ.get("HELD_GATE"):
+    gate = Path(os.environ["HELD_GATE"])
     (gate / "began").touch()
     while not (gate / "open").exists():
         time.sleep(0.05)
