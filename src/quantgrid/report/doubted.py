@@ -10,7 +10,13 @@ from quantgrid.report.records import Grid, Measured
 from quantgrid.verdicts import Word, word_of
 from quantgrid.watch.observation import Point
 
-WIDTH, HEIGHT, MARGIN = 320, 120, 6
+WIDTH, HEIGHT = 360, 140
+LEFT, RIGHT, TOP, BOTTOM = 30, 52, 8, 16
+"""Room around the curves for their numbers and names, in the units of the drawing."""
+
+LINE = 9
+"""From one name to the next at least."""
+
 Doubt = Mapping[str, Any]
 
 
@@ -40,7 +46,7 @@ def _doubt(cell: Measured, forms: Sequence[str]) -> Doubt:
         "by": _judges(cell),
         "forms": f"So are its forms: {', '.join(forms)}." if forms else "",
         "curve": drawn(points),
-        "caption": _caption(points),
+        "caption": f"{_passes(cell)}{_caption(points)}",
     }
 
 
@@ -51,9 +57,9 @@ def curve_of(record: Record) -> list[Point]:
 
 
 def drawn(points: Sequence[Point]) -> str:
-    """Training and validation loss over tokens as SVG; empty when there is nothing to draw.
+    """Training and validation loss in nats per token over tokens as SVG; empty without two points.
 
-    The SVG holds numbers alone: no text of a record gets into it.
+    The SVG holds numbers and our own words: no text of a record gets into it.
     """
     shown = [point for point in points if point.is_finite]
     if len(shown) < 2:
@@ -61,18 +67,51 @@ def drawn(points: Sequence[Point]) -> str:
     losses = [loss for point in shown for loss in (point.train, point.validation)]
     low, high = min(losses), max(losses)
     last, span = shown[-1].tokens, max(high - low, 1e-9)
+    edge, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
+
+    def height(value: float) -> float:
+        return TOP + (floor - TOP) * (high - value) / span
 
     def line(name: str, values: Sequence[float]) -> str:
         places = " ".join(
-            f"{MARGIN + (WIDTH - 2 * MARGIN) * point.tokens / last:.1f},"
-            f"{MARGIN + (HEIGHT - 2 * MARGIN) * (high - value) / span:.1f}"
+            f"{LEFT + (edge - LEFT) * point.tokens / last:.1f},{height(value):.1f}"
             for point, value in zip(shown, values, strict=True)
         )
         return f'<polyline class="{name}" fill="none" points="{places}"/>'
 
-    lines = line("train", [p.train for p in shown])
-    lines += line("validation", [p.validation for p in shown])
-    return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="presentation">{lines}</svg>'
+    parts = [
+        f'<path class="axis" fill="none" d="M{LEFT},{TOP}V{floor}H{edge}"/>',
+        *(_text(LEFT - 3, height(value) + 3, f"{value:.2f}", "end") for value in (high, low)),
+        _text(LEFT, HEIGHT - 4, "0", "start"),
+        _text(edge, HEIGHT - 4, f"{labels.tokens(last)} tokens", "end"),
+        line("train", [p.train for p in shown]),
+        line("validation", [p.validation for p in shown]),
+        *_names(edge, height(shown[-1].train), height(shown[-1].validation)),
+    ]
+    drawing = "".join(parts)
+    return f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="presentation">{drawing}</svg>'
+
+
+def _names(edge: float, train: float, validation: float) -> list[str]:
+    """The name of each curve at its end, the one that ends higher above the other."""
+    middle, apart = (train + validation) / 2, max(abs(train - validation), LINE) / 2
+    sign = 1 if train >= validation else -1
+    places = {"training": middle + sign * apart, "validation": middle - sign * apart}
+    return [_text(edge + 4, place + 3, name, "start") for name, place in places.items()]
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
+
+
+def _passes(cell: Measured) -> str:
+    """How often the same tokens were read, where that was more than once."""
+    trunk = cell.record["spec"]["cell"]["trunk"]
+    passes, unique = trunk.get("passes", 1), trunk.get("unique_tokens")
+    if passes == 1:
+        return ""
+    bound = f" over {labels.grouped(unique)} unique tokens" if unique else ""
+    return f"Trained with up to {passes} passes{bound}. "
 
 
 def _caption(points: Sequence[Point]) -> str:
@@ -81,7 +120,8 @@ def _caption(points: Sequence[Point]) -> str:
         return "No curve was recorded."
     best, last = min(shown, key=lambda point: point.validation), shown[-1]
     return (
-        f"{len(shown)} evaluations. Validation loss {labels.nats(last.validation)} at the end, "
+        f"{len(shown)} evaluations while it trained. "
+        f"Validation loss {labels.nats(last.validation)} at the end, "
         f"{labels.nats(best.validation)} at its best after {labels.tokens(best.tokens)} tokens; "
         f"training loss {labels.nats(last.train)} at the end."
     )

@@ -16,7 +16,7 @@ from quantgrid.report.labels import grouped, nats, tokens, width_label, with_err
 from quantgrid.report.records import Grid, Measured
 from quantgrid.report.stats import Z_THRESHOLD, Estimate, damage
 from quantgrid.report.table import bytes_of
-from quantgrid.wording import counted
+from quantgrid.wording import agreeing, counted
 
 Names = Mapping[str, str]
 
@@ -127,6 +127,12 @@ def _reach(cell: Measured, grid: Grid, names: Names) -> str:
     last = grid.budgets(cell.family)[-1]
     at = fit[0].num_tokens
     seeds = len(grid.seeds_of(cell.family, at, cell.variant))
+    if at == last:
+        kept = f"{len(fit)} of {seeds} seeds" if seeds > 1 else "the one seed"
+        return (
+            f"At {tokens(last)} tokens, the largest budget, {kept} of {names[cell.variant]} "
+            f"{agreeing(len(fit), 'is', 'are')} within {TOLERANCE_NATS:g} nats."
+        )
     sentence = (
         f"{tokens(at)} tokens is the largest budget at which {names[cell.variant]} is within "
         f"{TOLERANCE_NATS:g} nats ({len(fit)} of {seeds} seeds)"

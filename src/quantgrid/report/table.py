@@ -66,8 +66,8 @@ def size_of(cell: Measured, field: str) -> float | None:
 
 
 def mean_bits(cells: Sequence[Measured]) -> float:
-    """Mean bits per weight; 0 when a record does not say."""
-    return sum(size_of(cell, "bits_per_weight") or 0 for cell in cells) / len(cells)
+    """Mean bits per weight; 0 when a record does not say, or there is none."""
+    return sum(size_of(cell, "bits_per_weight") or 0 for cell in cells) / max(len(cells), 1)
 
 
 def total_bytes(cell: Measured) -> int | None:

@@ -218,6 +218,23 @@ def test_smallest_is_nobody_when_all_lose_too_much(tmp_path: Path) -> None:
     assert prose.smallest_sentences(None, grid, {})[0].startswith("No quantised cell")
 
 
+@pytest.mark.parametrize(("seeds", "kept"), [(1, "the one seed of"), (3, "3 of 3 seeds of")])
+def test_reach_is_one_sentence_when_there_is_one_budget(
+    tmp_path: Path, seeds: int, kept: str
+) -> None:
+    """No budget is the largest of one."""
+    records = demo_records(budgets={"t100k": 100_000}, forms=FORMS[:2], seeds=seeds, sequences=16)
+    wanted, results = write_grid(tmp_path, records)
+    grid = read_grid(read_wanted(wanted), results)
+    choice = answers.find_smallest(grid.cells)
+
+    reach = prose.smallest_sentences(choice, grid, labels.form_labels(grid.forms()))[-1]
+
+    assert reach.startswith("At 100\N{NO-BREAK SPACE}k tokens, the largest budget, ")
+    assert f"{kept} RTN W4 row" in reach
+    assert "of the grid" not in reach
+
+
 def test_doubted_cell_is_not_the_smallest_when_judged(tmp_path: Path) -> None:
     """An INVALID cell wins nothing."""
     records = demo_records(budgets={"t100k": 100_000}, seeds=1, sequences=64)

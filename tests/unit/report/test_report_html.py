@@ -172,7 +172,35 @@ def test_page_shows_reason_and_curve_when_a_cell_is_doubted(tmp_path: Path) -> N
     assert text.count('<svg class="curve"') == 1
     assert "So are its forms: rtn-w4row-noclip, " in spoken(text)
     assert text.count('<b class="verdict-invalid">INVALID</b></th>') == 7
-    assert "5 evaluations. Validation loss 2.0000 at the end" in spoken(text)
+    assert "5 evaluations while it trained. Validation loss 2.0000 at the end" in spoken(text)
+    (drawing,) = re.findall(r'<svg class="curve".*?</svg>', text)
+    written = re.findall(r"<text[^>]*>([^<]+)</text>", drawing)
+    assert written == [
+        "2.00",
+        "0.40",
+        "0",
+        "400\N{NO-BREAK SPACE}k tokens",
+        "training",
+        "validation",
+    ]
+    assert "Trained with up to" not in spoken(text)
+
+
+def test_curve_names_keep_apart_and_passes_are_told(tmp_path: Path) -> None:
+    """Two losses that end alike are two names; an id is no sentence."""
+    records = demo_records(budgets={"t400k": 400_000}, seeds=1, sequences=16)
+    record = records["n0-t400k-s0/none"]
+    record["verdict"] = {"verdict": "SUSPECT", "reason": "a gap", "by": {"judge": "1"}}
+    curve = [[40 * n, 80_000 * n, 2.0 / n, 0.01, 2.0 / n, 0.03] for n in range(1, 6)]
+    record["weights"]["results"]["watch"] = {"curve": curve, "findings": []}
+    record["spec"]["cell"]["trunk"] |= {"passes": 40, "unique_tokens": 9984}
+    wanted, results = write_grid(tmp_path, records)
+
+    text = page_of(read_grid(read_wanted(wanted), results), read_wanted(wanted))
+
+    ends = re.findall(r'y="([\d.]+)" text-anchor="start">(?:training|validation)<', text)
+    assert abs(float(ends[0]) - float(ends[1])) == pytest.approx(9)
+    assert re.search(r"Trained with up to 40 passes over 9\s984 unique tokens", spoken(text))
 
 
 def test_page_names_who_doubts_when_only_a_form_is_doubted(tmp_path: Path) -> None:
