@@ -378,6 +378,6 @@ def test_launch_is_refused_when_locks_do_not_reach_the_other_host(desk: Desk) ->
 
 
 def test_status_changes_nothing_when_nothing_ever_ran(tmp_path: Path) -> None:
-    """A look at an empty folder leaves it empty."""
-    assert "quantgrid launch" in Desk(tmp_path).quantgrid("status")
+    """A look at an empty folder leaves it empty, and says that this is no working copy."""
+    assert "this is no working copy" in Desk(tmp_path).quantgrid("status", code=78)
     assert list(tmp_path.iterdir()) == []
