@@ -187,7 +187,7 @@ import os, signal, subprocess, sys, time
 from pathlib import Path
 from quantgrid.cell import Cell
 cell = Cell.from_environment()
-grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+grandchild = subprocess.Popen(["sleep", "600"])
 {prepare}
 cell.progress.write_text(f"{{os.getpid()}} {{grandchild.pid}}")
 time.sleep(600)
